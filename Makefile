@@ -1,0 +1,59 @@
+# Naive Speculate. Needs nothing but python3 (3.11 or newer, with venv) and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+# The index with the build of torch for this machine; PyPI's own build if empty. Processor only:
+#   make run TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP_FLAGS := --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench soak demo clean model
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)$$/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='|' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+run: $(STAMP) ## Set up and run the built-in model
+	$(BIN)/spec builtin --rounds 10 --verbose
+
+test: $(STAMP) model ## Set up and run every test but the long ones
+	$(BIN)/python -m pytest -q -m "not soak"
+
+check: $(STAMP) ## Formatter, linter, type checker, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Format the code and repair what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) model ## Measure speed and memory on this machine
+	$(BIN)/python -m engine.bench
+
+soak: $(STAMP) model ## Run the long tests
+	$(BIN)/python -m pytest -q -m soak
+
+demo: $(STAMP) ## Record a run of the built-in model in build/demo.jsonl
+	mkdir -p build
+	$(BIN)/spec builtin --record build/demo.jsonl
+
+clean: ## Remove the environment, caches and build outputs
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find engine tui tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The tests and the bench run offline once the built-in model is in the user's cache.
+model: $(STAMP)
+	$(BIN)/python -m engine.models.builtin
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, $(PYTHON) is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV); torch is large, so the first time takes minutes."
+	$(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
+	@touch $@
