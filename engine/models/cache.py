@@ -1,0 +1,106 @@
+"""The user's cache folder: converted models, the built-in model, hashes of weight files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import Cancelled, DiskError
+
+ENVIRONMENT = "NAIVE_SPECULATE_CACHE"
+"""Environment variable that names another cache folder."""
+
+CACHE_HINT = f"set {ENVIRONMENT} to a folder with room"
+"""What to do about a cache that cannot be written."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with stage, done and total (None: not known)."""
+IsCancelled = Callable[[], bool]
+
+_CHUNK = 1 << 22
+
+
+def no_progress(stage: str, done: int, total: int | None) -> None:
+    """For callers that show nothing."""
+
+
+def never() -> bool:
+    """For callers that cannot cancel."""
+    return False
+
+
+def stop_if(cancelled: IsCancelled) -> None:
+    """Raise Cancelled once the user has said stop."""
+    if cancelled():
+        raise Cancelled("loading was cancelled")
+
+
+def cache_dir() -> Path:
+    """The cache folder; it need not exist yet."""
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named).expanduser()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("naive-speculate", appauthor=False))
+
+
+@contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Turn an OSError of ours into a DiskError: "cannot <doing>: <why>"."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise DiskError(f"cannot {doing}: {why}", CACHE_HINT) from error
+
+
+def make_dir(path: Path) -> Path:
+    """Create a folder of the cache. Raises DiskError."""
+    with disk_errors(f"create the folder {path}"):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def sha256_of(path: Path, on_progress: Progress = no_progress, cancelled: IsCancelled = never) -> str:
+    """SHA-256 of a file, read in chunks; stage "hash", in bytes."""
+    digest = hashlib.sha256()
+    total = path.stat().st_size
+    done = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            stop_if(cancelled)
+            digest.update(chunk)
+            done += len(chunk)
+            on_progress("hash", done, total)
+    return digest.hexdigest()
+
+
+def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled: IsCancelled = never) -> str:
+    """SHA-256 of a file, computed once for each path, size and time of change.
+
+    Files of the Hub's cache are named by their hash, so nothing is read at all.
+    """
+    real = path.resolve()
+    if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
+        return real.name
+    state = real.stat()
+    key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
+    note = cache_dir() / "hashes" / key
+    try:
+        return note.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        pass
+    digest = sha256_of(real, on_progress, cancelled)
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        temporary = note.with_name(f"{note.name}.{os.getpid()}")
+        temporary.write_text(digest, encoding="ascii")
+        temporary.replace(note)
+    except OSError:
+        # A cache that cannot be written costs time at the next load, nothing else.
+        pass
+    return digest
