@@ -1,0 +1,181 @@
+"""Events as JSON values and back, driven by their type annotations.
+
+Bytes are text where they are UTF-8, else a list of byte values; enums their value; tuples lists. Floats come
+back bit for bit, and there are no NaN or infinities. Reading ignores unknown fields, fills missing ones that
+have a default, and raises ValueError for everything else that does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from engine import events
+from engine.errors import InvariantError
+from engine.events import Event
+
+T = TypeVar("T")
+Decoder = Callable[[Any], Any]
+
+KINDS: dict[str, type[Event]] = {
+    name: kind
+    for name, kind in vars(events).items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
+
+
+def dump_line(value: Mapping[str, Any]) -> bytes:
+    """One JSON line in ASCII. Raises InvariantError for what JSON cannot hold, such as NaN."""
+    try:
+        text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InvariantError(f"a recording cannot hold this: {error}") from error
+    return text.encode("ascii") + b"\n"
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The object of one JSON line. Raises ValueError where it is none."""
+    try:
+        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON (column {error.colno})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is no number here")
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """An event as JSON values, its kind first."""
+    return {"event": type(event).__name__, **plain(event)}
+
+
+def plain(value: Any) -> Any:
+    """A dataclass, and whatever its fields hold, as JSON values."""
+    if is_dataclass(value):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return list(value)
+    if isinstance(value, Enum):
+        return value.value
+    return value
+
+
+def from_json(kind: type[T], value: Any) -> T:
+    """The inverse of ``plain``. Raises ValueError, naming the field."""
+    decode: Callable[[Any], T] = _decoder(kind)
+    return decode(value)
+
+
+def _decoder(kind: Any) -> Decoder:
+    """What turns a JSON value into a ``kind``: a type annotation of the events."""
+    if kind not in _DECODERS:
+        _DECODERS[kind] = _build(kind)
+    return _DECODERS[kind]
+
+
+def _build(kind: Any) -> Decoder:
+    if is_dataclass(kind):
+        return _object(kind)
+    if get_origin(kind) is UnionType:
+        (inner,) = (item for item in get_args(kind) if item is not NoneType)
+        decode = _decoder(inner)
+        return lambda value: None if value is None else decode(value)
+    if get_origin(kind) is tuple:
+        item, dots = get_args(kind)
+        assert dots is ..., f"{kind}: only tuples of one type are recorded"
+        return _sequence(_decoder(item))
+    if get_origin(kind) is dict:
+        return _exactly(dict)
+    if issubclass(kind, Enum):
+        decode_enum: Decoder = kind
+        return decode_enum
+    return _SCALARS[kind]
+
+
+def _object(kind: Any) -> Decoder:
+    hints = get_type_hints(kind)
+    decoders = {entry.name: _decoder(hints[entry.name]) for entry in fields(kind)}
+    required = {
+        entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING
+    }
+
+    def decode(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError(f"{kind.__name__} must be an object")
+        found = {}
+        for name, decoder in decoders.items():
+            if name not in value:
+                if name in required:
+                    raise ValueError(f"{kind.__name__} lacks the field {name}")
+                continue
+            try:
+                found[name] = decoder(value[name])
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"{kind.__name__}.{name}: {error}") from error
+        return kind(**found)
+
+    return decode
+
+
+def _sequence(decoder: Decoder) -> Decoder:
+    def decode(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError("must be a list")
+        return tuple(map(decoder, value))
+
+    return decode
+
+
+def _exactly(kind: type) -> Decoder:
+    def decode(value: Any) -> Any:
+        # type() rather than isinstance: true is not the integer 1 here.
+        if type(value) is not kind:
+            raise ValueError(f"must be {kind.__name__}, not {type(value).__name__}")
+        return value
+
+    return decode
+
+
+def _float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"must be float, not {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("is not finite")
+    return number
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, list) and all(type(item) is int for item in value):
+        return bytes(value)
+    raise ValueError("must be text or a list of byte values")
+
+
+_DECODERS: dict[Any, Decoder] = {}
+_SCALARS: dict[type, Decoder] = {
+    int: _exactly(int),
+    bool: _exactly(bool),
+    str: _exactly(str),
+    float: _float,
+    bytes: _bytes,
+}

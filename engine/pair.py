@@ -1,0 +1,253 @@
+"""A target and its drafter, loaded: the torch side of a session."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from engine import __version__, registry
+from engine.autoregressive import PlainDecoder
+from engine.config import Config
+from engine.drafters.base import Drafter, DrafterContext
+from engine.draws import Draws
+from engine.errors import OutOfMemory
+from engine.events import ModelInfo, Settings
+from engine.kv_cache import KVCache
+from engine.models.causal_lm import CausalLM
+from engine.models.devices import place, set_threads
+from engine.models.load import Source, describe, estimate, load_model
+from engine.models.memory import check_fits, free_on
+from engine.models.token_text import compare_vocabularies
+from engine.prefill import prefill, rewind_to_prefix
+from engine.sampling import Law
+from engine.speculate import Speculator
+
+Stamp = Callable[[], tuple[int, int]]
+
+_TYPICAL_CONTEXT = 4096
+"""Tokens of cache counted before the prompt is known."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """What a session decodes with. One copy of the target serves speculation and baseline."""
+
+    target: CausalLM
+    drafter: Drafter
+    cache: KVCache
+    """The target's cache, shared by both ways of decoding, which never run at the same time."""
+    threads: int
+    notices: list[tuple[str, str]] = field(default_factory=list)
+    """Key and text of what the user should know about the loading."""
+
+    def settings(self, config: Config, seed: int) -> Settings:
+        """The configuration with nothing left open: what it does not say, the target's own defaults do."""
+        own, sampling = self.target.generation_defaults, config.sampling
+        greedy = config.verify.verify_strategy == "greedy_match"
+
+        def value(name: str, off: float) -> float:
+            chosen = getattr(sampling, name)
+            return own.get(name, off) if chosen is None else chosen
+
+        return Settings(
+            drafter=config.draft.method,
+            sample_strategy=config.draft.sample_strategy,
+            num_draft_tokens=config.draft.num_draft_tokens,
+            verify_strategy=config.verify.verify_strategy,
+            temperature=0.0 if greedy else value("temperature", 1.0),
+            top_k=int(value("top_k", 0)),
+            top_p=value("top_p", 1.0),
+            min_p=value("min_p", 0.0),
+            repetition_penalty=value("repetition_penalty", 1.0),
+            seed=seed,
+        )
+
+    def speculator(self, settings: Settings, settings_id: int, stamp: Stamp) -> Speculator:
+        """A decoder for one segment of a run."""
+        return Speculator(
+            target=self.target,
+            cache=self.cache,
+            drafter=self.drafter,
+            rule=registry.load(registry.RULES[settings.verify_strategy])(),
+            law=Law(settings),
+            draws=Draws(settings.seed),
+            num_draft_tokens=settings.num_draft_tokens,
+            settings_id=settings_id,
+            stamp=stamp,
+        )
+
+    def plain_decoder(self, settings: Settings, stamp: Stamp) -> PlainDecoder:
+        """A plain decoder with the same law and seed."""
+        return PlainDecoder(self.target, self.cache, Law(settings), Draws(settings.seed), stamp)
+
+    def rewind(self, held: list[int], tokens: list[int]) -> int:
+        """Keep what the target's cache shares with the tokens; returns how many tokens that is."""
+        return rewind_to_prefix(self.cache, held, tokens)
+
+    def reserve(self, tokens: int) -> None:
+        """Have the caches grow once for an answer that may reach this length."""
+        self.cache.reserve(tokens)
+        self.drafter.reserve(tokens)
+
+    def prefill_cost(self, tokens: list[int]) -> int:
+        """Tokens that ``prefill`` has to compute, of target and drafter together."""
+        return len(tokens) - 1 - len(self.cache) + self.drafter.prefill_cost(tokens)
+
+    def prefill(self, tokens: list[int]) -> Iterator[int]:
+        """Take in the prompt, target first; yields the tokens done."""
+        before = len(self.cache)
+        yield from self.prefill_target(tokens)
+        before = len(tokens) - 1 - before
+        for done in self.drafter.prefill(tokens):
+            yield before + done
+
+    def prefill_target(self, tokens: list[int]) -> Iterator[int]:
+        """Take in the prompt with the target only."""
+        yield from prefill(self.target, self.cache, tokens)
+        self.cache.check_length(len(tokens) - 1, self.target.model.config.model_type)
+
+    def warm_up(self, num_draft_tokens: int) -> None:
+        """Run each shape of pass twice on a scratch cache, so that no timed pass is the first of its kind."""
+        for model in (self.target, self.drafter.context.model):
+            if model is None:
+                continue
+            some = [min(1, model.vocab_size - 1)] * (num_draft_tokens + 1)
+            scratch = model.new_cache()
+            for ids in (some, some[:1], some, some[:1], some[:2]):
+                model.forward(ids, scratch, keep=len(ids))
+            scratch.check_length(2 * len(some) + 4, model.model.config.model_type)
+            model.clock.take_ms()
+
+    def describe(self) -> dict[str, Any]:
+        """Versions, machine and models, for the header of a recording."""
+        drafter = self.drafter.model_info
+        packages = ("torch", "transformers", "tokenizers", "numpy")
+        return {
+            "versions": {
+                "naive-speculate": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in packages},
+            },
+            "machine": {
+                "system": platform.system(),
+                "processor": _processor(),
+                "threads": self.threads,
+                "device": self.target.info.device,
+                "dtype": self.target.info.dtype,
+            },
+            "target": asdict(self.target.info),
+            "drafter": asdict(drafter) if drafter else None,
+        }
+
+
+class Reporter(Protocol):
+    """Who is told how the loading goes."""
+
+    def started(self, role: str, name: str) -> None: ...
+
+    def progress(self, role: str, stage: str, done: int, total: int | None) -> None: ...
+
+    def finished(self, role: str, info: ModelInfo) -> None: ...
+
+
+def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool]) -> Pair:
+    """Find, check, estimate and load what the configuration names.
+
+    Nothing is loaded before both models are known to fit into the memory. A drafter that IS the target shares
+    its weights.
+
+    Raises:
+        UserError, ResourceError: with the reason and what to do.
+        Cancelled: ``cancelled`` said so.
+    """
+    run = config.run
+    threads = set_threads(run.threads)
+    names = {"target": config.verify.model_name}
+    if config.draft.model_name is not None:
+        names["drafter"] = config.draft.model_name
+
+    def report(role: str) -> Callable[[str, int, int | None], None]:
+        return lambda stage, done, total: reporter.progress(role, stage, done, total)
+
+    sources: dict[str, Source] = {}
+    for role, name in names.items():
+        reporter.started(role, name)
+        same = role == "drafter" and name == names["target"]
+        sources[role] = sources["target"] if same else describe(name, report(role), cancelled)
+    _check_memory(config, sources)
+
+    models: dict[str, CausalLM] = {}
+    for role, source in sources.items():
+        if role == "drafter" and source is sources["target"]:
+            model = models["target"].twin()
+        else:
+            model = load_model(
+                source, device=run.device, dtype=run.dtype, on_progress=report(role), cancelled=cancelled
+            )
+        models[role] = model
+        reporter.finished(role, model.info)
+
+    target, drafter_model = models["target"], models.get("drafter")
+    common = compare_vocabularies(target.text, drafter_model.text) if drafter_model else target.vocab_size
+    context = DrafterContext(
+        target=target,
+        model=drafter_model,
+        common_ids=min(common, target.vocab_size, drafter_model.vocab_size if drafter_model else common),
+        greedy=config.draft.sample_strategy == "greedy",
+    )
+    drafter: Drafter = registry.load(registry.DRAFTERS[config.draft.method])(context)
+    placement = place(run.device, run.dtype)
+    notices = [("device", placement.device_reason), ("dtype", placement.dtype_reason)]
+    if run.thinking is not None and not target.text.knows_thinking:
+        notices.append(
+            ("thinking", "run.thinking has no effect: this model's chat template does not know it")
+        )
+    return Pair(target, drafter, target.new_cache(), threads, notices)
+
+
+def _check_memory(config: Config, sources: Mapping[str, Source]) -> None:
+    run = config.run
+    placement = place(run.device, run.dtype)
+    max_new_tokens, _ = config.resolved_limits()
+    tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
+    different = {source.name: source for source in sources.values()}
+    estimates = [
+        estimate(source, device=run.device, dtype=run.dtype, tokens=tokens) for source in different.values()
+    ]
+    free, where = free_on(placement.device, placement.balanced)
+    check_fits(estimates, free, where)
+
+
+@contextmanager
+def map_torch_errors() -> Iterator[None]:
+    """Turn torch's ways of saying "no memory left" into ours."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise OutOfMemory(*_OUT_OF_MEMORY) from error
+    except RuntimeError as error:
+        # The CPU's allocator has no class of its own.
+        if "can't allocate memory" in str(error) or "not enough memory" in str(error):
+            raise OutOfMemory(*_OUT_OF_MEMORY) from error
+        raise
+
+
+_OUT_OF_MEMORY = (
+    "memory ran out",
+    "shorten the context, lower run.max_new_tokens, or use a smaller model or dtype",
+)
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open() as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,299 @@
+"""Recordings: JSON lines, one an event, written as they happen and read back to equal events.
+
+First line::
+
+    {"format": "naive-speculate-recording", "version": 1, ...what the session says of itself}
+
+Then one line an event, ``{"event": "Round", ...fields}``, and after every 64 rounds of a run a
+``{"event": "keyframe", ...}`` that lets a reader start there. The file is ASCII, so that ``cat`` shows it
+safely. Bytes are text where they are UTF-8, else a list of byte values. Floats come back bit for bit.
+
+A reader ignores fields and kinds of event that it does not know (the latter are counted), fills missing
+fields that have a default, and drops a last line that was torn; all else that is wrong is a RecordingError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DiskError, RecordingError
+from engine.event_json import KINDS, dump_line, from_json, parse_line, to_json
+from engine.events import Event, PlainStep, Round, RunStarted, SegmentStarted
+from engine.stats import Statistics
+
+FORMAT = "naive-speculate-recording"
+VERSION = 1
+KEYFRAME_EVERY = 64
+"""Rounds (or plain steps) of a run between two keyframes."""
+
+_HOW = "A recording is made with --record FILE."
+
+
+@dataclass(frozen=True, slots=True)
+class Keyframe:
+    """What the lines before it in its run add up to."""
+
+    seq: int
+    """Of the round before it."""
+    t_ns: int
+    run: int
+    number: int
+    """Rounds (or plain steps) of the run so far."""
+    settings_id: int
+    tokens: int
+    """Tokens of the answer so far."""
+    text: int
+    """Characters of the answer so far."""
+    statistics: dict[str, Any]
+    """``Statistics.to_state()`` of the run so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording as it was read."""
+
+    header: dict[str, Any]
+    events: tuple[Event, ...]
+    keyframes: tuple[Keyframe, ...]
+    torn: bool
+    """The last line was cut short; the events before it are whole."""
+    skipped: int
+    """Lines with a kind of event this version does not know."""
+
+
+class Recorder:
+    """Writes one recording. The file is for its owner alone; each line reaches the system at once.
+
+    Events that come before the header wait for it; without any line the file goes again. A recorder that is
+    closed, by ``close`` or by a failed write, takes events and drops them.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Create the file. Raises RecordingError where that fails or something would be overwritten."""
+        self.path = Path(path)
+        self.has_header = False
+        self.failure: DiskError | None = None
+        """Why the recording ended early, if it did."""
+        self._waiting: list[Event] = []
+        self._progress = _Progress()
+        fd, self._is_new = _create(self.path)
+        self._fd: int | None = fd
+        self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._size = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will be written."""
+        return self._fd is None
+
+    def write_header(self, header: Mapping[str, Any]) -> None:
+        """Write the first line; ``header`` holds JSON values. Raises DiskError once, then it is closed."""
+        assert not self.has_header, "a recording has one header"
+        assert not {"format", "version"} & header.keys(), "format and version are the recorder's"
+        self.has_header = True
+        self._line({"format": FORMAT, "version": VERSION, **header})
+        for event in self._waiting:
+            self.write(event)
+        self._waiting.clear()
+
+    def write(self, event: Event) -> None:
+        """Write one event, and a keyframe when it is due. Raises DiskError once, then it is closed."""
+        if self.closed:
+            return
+        if not self.has_header:
+            self._waiting.append(event)
+            return
+        self._line(to_json(event))
+        if keyframe := self._progress.add(event):
+            self._line({"event": "keyframe", **asdict(keyframe)})
+
+    def close(self) -> None:
+        """Close the file; allowed twice."""
+        fd, self._fd = self._fd, None
+        if fd is None:
+            return
+        os.close(fd)
+        if self._is_new and not self._size:
+            self.path.unlink(missing_ok=True)
+
+    def _line(self, value: dict[str, Any]) -> None:
+        if self._fd is None:
+            return
+        data = dump_line(value)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as error:
+            self._give_up()
+            self.failure = DiskError(
+                f"the recording {self.path} is not complete: {_reason(error)}",
+                "Free some space or record to another place; the lines written before are whole.",
+            )
+            raise self.failure from error
+        self._size += len(data)
+
+    def _give_up(self) -> None:
+        """Leave only whole lines in the file and close it."""
+        assert self._fd is not None
+        try:
+            if self._regular:
+                os.ftruncate(self._fd, self._size)
+            self.close()
+        except OSError:
+            # The disk refuses this too. A reader drops a torn last line, so nothing is lost by it.
+            self._fd = None
+
+
+class _Progress:
+    """What a keyframe needs, folded from the events of the run so far."""
+
+    def __init__(self) -> None:
+        self._reset(0)
+
+    def _reset(self, run: int) -> None:
+        self.run = run
+        self.number = self.tokens = self.text = self.settings_id = 0
+        self.statistics = Statistics()
+
+    def add(self, event: Event) -> Keyframe | None:
+        if isinstance(event, RunStarted):
+            self._reset(event.run)
+        elif isinstance(event, SegmentStarted):
+            self.settings_id = event.settings_id
+        elif isinstance(event, Round | PlainStep):
+            return self._add_step(event)
+        return None
+
+    def _add_step(self, step: Round | PlainStep) -> Keyframe | None:
+        self.number += 1
+        self.text += len(step.text)
+        self.tokens -= step.taken_back
+        if isinstance(step, Round):
+            self.tokens += len(step.tokens)
+            self.statistics.add(step)
+        else:
+            self.tokens += 1
+        if self.number % KEYFRAME_EVERY:
+            return None
+        return Keyframe(
+            *(step.seq, step.t_ns, self.run),
+            number=self.number,
+            settings_id=self.settings_id,
+            tokens=self.tokens,
+            text=self.text,
+            statistics=self.statistics.to_state(),
+        )
+
+
+def read_recording(path: str | Path) -> Recording:
+    """Read a whole recording. Raises RecordingError for a file that is none, newer, or damaged."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {_reason(error)}", _HOW) from error
+    return _Reader(str(path)).read(data)
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: list[Event] = []
+        self.keyframes: list[Keyframe] = []
+        self.skipped = 0
+
+    def read(self, data: bytes) -> Recording:
+        if not data:
+            raise RecordingError(f"{self.name} is empty, not a recording", _HOW)
+        first, newline, rest = data.partition(b"\n")
+        header = self._header(first, cut=not newline)
+        lines = rest.split(b"\n")
+        last = lines.pop()
+        for number, line in enumerate(lines, 2):
+            self._line(line, number)
+        torn = bool(last) and not self._complete(last, len(lines) + 2)
+        return Recording(header, tuple(self.events), tuple(self.keyframes), torn, self.skipped)
+
+    def _header(self, line: bytes, *, cut: bool) -> dict[str, Any]:
+        try:
+            header = parse_line(line)
+        except ValueError as error:
+            if cut and line.startswith(f'{{"format":"{FORMAT}"'.encode()):
+                raise RecordingError(f"{self.name} was cut in its first line", _HOW) from error
+            header = {}
+        if header.get("format") != FORMAT:
+            raise RecordingError(f"{self.name} is not a recording of this program", _HOW)
+        version = header.get("version")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise RecordingError(f"{self.name}: version {version!r} of a recording is not known", _HOW)
+        if version > VERSION:
+            raise RecordingError(
+                f"{self.name} is a recording of version {version}; this program reads up to {VERSION}",
+                "Update this program.",
+            )
+        return {key: value for key, value in header.items() if key not in {"format", "version"}}
+
+    def _complete(self, line: bytes, number: int) -> bool:
+        """Take a last line without its line end, if it is whole but for that."""
+        try:
+            parse_line(line)
+        except ValueError:
+            return False
+        self._line(line, number)
+        return True
+
+    def _line(self, line: bytes, number: int) -> None:
+        try:
+            value = parse_line(line)
+            kind = value.get("event")
+            if kind == "keyframe":
+                self.keyframes.append(from_json(Keyframe, value))
+            elif isinstance(kind, str) and kind in KINDS:
+                self.events.append(from_json(KINDS[kind], value))
+            elif isinstance(kind, str):
+                self.skipped += 1
+            else:
+                raise ValueError("it names no event")
+        except ValueError as error:
+            raise RecordingError(
+                f"{self.name}, line {number}: {error}", "The file is damaged there."
+            ) from error
+
+
+def _create(path: Path) -> tuple[int, bool]:
+    """Open a file for writing, readable by its owner only; also whether it is new."""
+    hint = "Give a path in a folder that exists and that you may write to."
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    try:
+        try:
+            return os.open(path, flags | os.O_EXCL, 0o600), True
+        except FileExistsError:
+            # Devices, pipes and files of mktemp exist already. What holds something is refused below.
+            fd = os.open(path, flags, 0o600)
+    except OSError as error:
+        kind = DiskError if error.errno in _DISK_FULL else RecordingError
+        raise kind(f"cannot record to {path}: {_reason(error)}", hint) from error
+    except ValueError as error:
+        raise RecordingError(f"cannot record to {str(path)!r}: {error}", hint) from error
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_size:
+        os.close(fd)
+        raise RecordingError(
+            f"cannot record to {path}: the file exists", "Give another path, or remove that file first."
+        )
+    return fd, False
+
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]

@@ -1,0 +1,260 @@
+"""The measures of a run, one meaning each; torch-free.
+
+Letters: N rounds, K tokens drafted in a round. All counts are taken AFTER the cut at EOS, stop string or
+limit: draft tokens that the cut removed are neither accepted nor drafted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from engine.events import BaselineFinished, Round, RunFinished
+
+
+def wilson_interval(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """Wilson score interval of a rate; ``z`` = 1.96 is 95 %. ``trials`` > 0."""
+    assert 0 <= successes <= trials, f"{successes} successes of {trials} trials"
+    assert trials > 0, "an interval needs a trial"
+    rate = successes / trials
+    centre = rate + z * z / (2 * trials)
+    spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    # The ends are exact where nothing or everything succeeded; rounding must not push them outside 0..1.
+    low = 0.0 if successes == 0 else (centre - spread) / scale
+    high = 1.0 if successes == trials else (centre + spread) / scale
+    return low, high
+
+
+@dataclass(slots=True)
+class Timing:
+    """What the end of a run says about its time."""
+
+    decode_ms: float
+    """Time of the rounds, prefill not in it."""
+    ttft_ms: float | None
+
+
+@dataclass(slots=True)
+class Baseline:
+    """What plain decoding of the same prompt cost."""
+
+    tokens: int
+    decode_ms: float
+    identical: bool | None
+    complete: bool
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Running counts of one speculative run, and every measure that follows from them."""
+
+    rounds: int = 0
+    emitted: int = 0
+    """Tokens committed by the rounds, EOS counted, before anything was taken back."""
+    taken_back: int = 0
+    """Tokens withdrawn by a later round because a stop string began in them."""
+    accepted: int = 0
+    drafted: int = 0
+    rejections: int = 0
+    """Rounds that ended in a rejection."""
+    cut_rounds: int = 0
+    """Rounds whose cut removed the target's own token; at most one an answer."""
+    reached: list[int] = field(default_factory=list)
+    """``reached[i - 1]``: rounds in which the first i drafts were all accepted and kept. As long as the
+    longest draft that counted."""
+    draft_ms: float = 0.0
+    verify_ms: float = 0.0
+    host_ms: float = 0.0
+    timing: Timing | None = None
+    baseline: Baseline | None = None
+
+    def add(self, round_: Round) -> None:
+        """Count one round."""
+        self.rounds += 1
+        self.emitted += len(round_.tokens)
+        self.taken_back += round_.taken_back
+        self.accepted += round_.accepted
+        self.drafted += round_.drafted
+        self.rejections += round_.rejected
+        self.cut_rounds += round_.was_cut
+        self.reached.extend([0] * (round_.drafted - len(self.reached)))
+        for index in range(round_.accepted):
+            self.reached[index] += 1
+        self.draft_ms += round_.draft_ms
+        self.verify_ms += round_.verify_ms
+        self.host_ms += round_.host_ms
+
+    def set_run(self, finished: RunFinished) -> None:
+        """Take the times of the run as a whole."""
+        self.timing = Timing(finished.decode_ms, finished.ttft_ms)
+
+    def set_baseline(self, finished: BaselineFinished) -> None:
+        """Take the measurement of plain decoding."""
+        self.baseline = Baseline(finished.tokens, finished.decode_ms, finished.identical, finished.complete)
+
+    def merge(self, other: Statistics) -> None:
+        """Add the rounds of another run. Times of a run as a whole and baselines do not add up: they go."""
+        own = len(self.reached)
+        self.reached.extend([0] * (len(other.reached) - own))
+        for index, count in enumerate(other.reached):
+            self.reached[index] += count
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.timing = self.baseline = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the answer: emitted less taken back."""
+        return self.emitted - self.taken_back
+
+    @property
+    def tau(self) -> float | None:
+        """Emitted tokens (before any take-back) a round; plain decoding is 1.00."""
+        return _ratio(self.emitted, self.rounds)
+
+    @property
+    def alpha_hat(self) -> float | None:
+        """accepted / (accepted + rounds that ended in a rejection)."""
+        return _ratio(self.accepted, self.accepted + self.rejections)
+
+    @property
+    def alpha_hat_error(self) -> float | None:
+        """Standard error of ``alpha_hat``."""
+        alpha = self.alpha_hat
+        if alpha is None:
+            return None
+        return math.sqrt(alpha * (1 - alpha) / (self.accepted + self.rejections))
+
+    @property
+    def draft_efficiency(self) -> float | None:
+        """accepted / drafted. It is not alpha."""
+        return _ratio(self.accepted, self.drafted)
+
+    @property
+    def acceptance_by_position(self) -> list[float] | None:
+        """r_i: share of ALL rounds (those without a draft too) whose first i drafts were accepted."""
+        if not self.rounds:
+            return None
+        return [count / self.rounds for count in self.reached]
+
+    @property
+    def conditional_acceptance(self) -> list[float | None] | None:
+        """a_i = r_i / r_(i-1), with r_0 = 1; None at positions that no round came to."""
+        if not self.rounds:
+            return None
+        return [_ratio(count, trials) for count, trials in self._conditional_counts()]
+
+    @property
+    def conditional_intervals(self) -> list[tuple[float, float] | None]:
+        """95 % Wilson interval of each a_i."""
+        return [
+            wilson_interval(count, trials) if trials else None for count, trials in self._conditional_counts()
+        ]
+
+    def _conditional_counts(self) -> list[tuple[int, int]]:
+        return list(zip(self.reached, [self.rounds, *self.reached], strict=False))
+
+    @property
+    def decode_ms(self) -> float:
+        """Decode time of the run; while it is going on, that of its rounds so far."""
+        if self.timing is not None:
+            return self.timing.decode_ms
+        return self.draft_ms + self.verify_ms + self.host_ms
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens of the answer a second of decoding; prefill is not in it."""
+        return _positive(_ratio(self.tokens * 1000, self.decode_ms))
+
+    @property
+    def baseline_tokens_per_second(self) -> float | None:
+        """The same of plain decoding; None unless it was measured to its end."""
+        if self.baseline is None or not self.baseline.complete:
+            return None
+        return _positive(_ratio(self.baseline.tokens * 1000, self.baseline.decode_ms))
+
+    @property
+    def speedup(self) -> float | None:
+        """(plain ms a token) / (speculative ms a token), decoding only."""
+        speculative, plain = self.tokens_per_second, self.baseline_tokens_per_second
+        return None if speculative is None or plain is None else speculative / plain
+
+    def check_identities(self) -> None:
+        """Assert what must hold between the counts.
+
+        r_i counts the accepted drafts that were KEPT, so sum r_i = accepted / N also with cuts. A round emits
+        its kept drafts and the target's token; a cut round lacks the latter. Hence, exactly,
+        emitted = accepted + N - cut_rounds and tau = 1 + sum r_i - cut_rounds / N.
+        """
+        kept = self.accepted + self.rounds - self.cut_rounds
+        assert self.emitted == kept, f"emitted {self.emitted} tokens, but kept {kept}"
+        assert sum(self.reached) == self.accepted, f"reached {self.reached}, accepted {self.accepted}"
+        assert self.reached == sorted(self.reached, reverse=True), f"r_i must not grow: {self.reached}"
+        assert self.accepted <= self.drafted, f"accepted {self.accepted} of {self.drafted} drafts"
+        assert self.rejections + self.cut_rounds <= self.rounds, "a round is cut or rejected, not both"
+        if self.tau is not None:
+            told = 1 + sum(self.reached) / self.rounds - self.cut_rounds / self.rounds
+            assert math.isclose(self.tau, told, rel_tol=1e-12, abs_tol=1e-12), f"tau {self.tau}, told {told}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The machine-readable names, in their order; an absent measure is None, never 0.
+
+        Rates are fractions 0..1, times milliseconds. The prediction needs measured costs: absent here.
+        """
+        known = self.baseline if self.baseline is not None and self.baseline.complete else None
+        times: dict[str, float | None] = {}
+        for name in ("draft_ms", "verify_ms", "host_ms"):
+            total = getattr(self, name)
+            times[name] = total if self.rounds else None
+            times[f"{name}_per_round"] = _ratio(total, self.rounds)
+        return {
+            "tokens": self.tokens,
+            "rounds": self.rounds,
+            "tau": self.tau,
+            "alpha_hat": self.alpha_hat,
+            "draft_efficiency": self.draft_efficiency,
+            "acceptance_by_position": self.acceptance_by_position,
+            "conditional_acceptance": self.conditional_acceptance,
+            "tokens_per_second": self.tokens_per_second,
+            "baseline_tokens_per_second": self.baseline_tokens_per_second,
+            "speedup": self.speedup,
+            "predicted_speedup": None,
+            "prediction_error": None,
+            "best_k": None,
+            "ttft_ms": None if self.timing is None else self.timing.ttft_ms,
+            **times,
+            "identical": None if known is None else known.identical,
+        }
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything as plain values for JSON: adding the later rounds to it gives the same fold."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_state``. Raises KeyError or TypeError for a state that is not one."""
+        values = {entry.name: state[entry.name] for entry in fields(cls)}
+        values["reached"] = list(values["reached"])
+        if values["timing"] is not None:
+            values["timing"] = Timing(**values["timing"])
+        if values["baseline"] is not None:
+            values["baseline"] = Baseline(**values["baseline"])
+        return cls(**values)
+
+
+_SUMS = (
+    *("rounds", "emitted", "taken_back", "accepted", "drafted", "rejections", "cut_rounds"),
+    *("draft_ms", "verify_ms", "host_ms"),
+)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _positive(rate: float | None) -> float | None:
+    """A speed of 0 (no token came) is no measure."""
+    return rate or None
