@@ -1,0 +1,197 @@
+"""The end of a headless run: what was measured, in words and as one JSON object."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.events import (
+    BaselineFinished,
+    EndReason,
+    Event,
+    LoadFinished,
+    ModelInfo,
+    RunFinished,
+    SegmentStarted,
+    Settings,
+)
+from tui.safe_text import visible
+
+REASONS: dict[EndReason, str] = {
+    EndReason.EOS: "the model ended its text",
+    EndReason.STOP: "a stop string came",
+    EndReason.MAX_NEW_TOKENS: "the limit of tokens is reached",
+    EndReason.ROUNDS: "the limit of rounds is reached",
+    EndReason.CONTEXT: "the model's context is full",
+    EndReason.CANCELLED: "it was stopped",
+}
+
+GLOSSARY = {
+    "tokens": "tokens of the answer; the end-of-text token counts.",
+    "tau": "tokens a round, so tokens for each pass of the target. Plain decoding has 1.00.",
+    "alpha-hat": "accepted / (accepted + rounds that ended in a rejection): the chance that one more draft"
+    " token is accepted.",
+    "draft efficiency": "accepted / drafted. Drafts after a rejected one count as drafted.",
+    "accepted by position": "share of all rounds whose first 1, 2, 3, ... drafts were all accepted.",
+    "speedup": "plain ms a token / speculative ms a token, reading the prompt not counted.",
+}
+_LABEL = 22
+"""Columns of the names on the left."""
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """What the events of a run say besides its measures."""
+
+    target: ModelInfo | None = None
+    drafter: ModelInfo | None = None
+    settings: Settings | None = None
+    finished: RunFinished | None = None
+    baseline: BaselineFinished | None = None
+    threads: int | None = None
+
+    def add(self, event: Event) -> None:
+        """Keep what an event says."""
+        if isinstance(event, LoadFinished):
+            if event.role == "target":
+                self.target = event.model
+            else:
+                self.drafter = event.model
+        elif isinstance(event, SegmentStarted):
+            self.settings = event.settings
+        elif isinstance(event, RunFinished):
+            self.finished = event
+        elif isinstance(event, BaselineFinished):
+            self.baseline = event
+
+
+def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
+    """One JSON object without a line end: the machine-readable measures and what they were measured with."""
+    target, settings = facts.target, facts.settings
+    drafter = facts.drafter.name if facts.drafter is not None else settings and settings.drafter
+    told = {
+        **measures,
+        "reason": facts.finished and facts.finished.reason.value,
+        "seed": settings and settings.seed,
+        "device": target and target.device,
+        "dtype": target and target.dtype,
+        "target": target and target.name,
+        "drafter": drafter,
+        "verify_strategy": settings and settings.verify_strategy,
+        "num_draft_tokens": settings and settings.num_draft_tokens,
+    }
+    return json.dumps(told, allow_nan=False)
+
+
+def summary_lines(facts: RunFacts, measures: Mapping[str, Any], width: int, *, glossary: bool) -> list[str]:
+    """The summary, each line at most ``width`` columns wide and safe to show."""
+    rows = [
+        *_setting_rows(facts),
+        *_acceptance_rows(measures),
+        *_time_rows(measures),
+        *_comparison_rows(facts, measures),
+    ]
+    if facts.finished is not None:
+        rows.append(("ended because", REASONS[facts.finished.reason]))
+    lines = [line for name, value in rows for line in _row(name, value, width)]
+    if glossary:
+        lines += ["", "what the words mean"]
+        lines += [line for name, value in GLOSSARY.items() for line in _row(name, value, width)]
+    return lines
+
+
+def _row(name: str, value: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        visible(value, ""), width, initial_indent=name.ljust(_LABEL), subsequent_indent=" " * _LABEL
+    ) or [name]
+
+
+def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
+    rows = []
+    if facts.target is not None:
+        target = facts.target
+        rows.append(("target", f"{target.name} ({_parameters(target)}, {target.dtype} on {target.device})"))
+    settings = facts.settings
+    if settings is None:
+        return rows
+    drafter = settings.drafter
+    if facts.drafter is not None:
+        held = facts.drafter
+        drafter = f"{held.name} ({_parameters(held)}, {held.dtype} on {held.device})"
+    rows.append(("drafter", f"{drafter}, {settings.num_draft_tokens} tokens a round"))
+    law = "greedy" if settings.temperature == 0 else f"temperature {settings.temperature:g}"
+    if settings.temperature:
+        law += f", top-k {settings.top_k}" if settings.top_k else ""
+        law += f", top-p {settings.top_p:g}" if settings.top_p < 1 else ""
+        law += f", min-p {settings.min_p:g}" if settings.min_p else ""
+    if settings.repetition_penalty != 1:
+        law += f", repetition penalty {settings.repetition_penalty:g}"
+    rows.append(("rule", f"{settings.verify_strategy}, {law}"))
+    threads = "" if facts.threads is None else f", {facts.threads} threads"
+    rows.append(("seed", f"{settings.seed}{threads}"))
+    return rows
+
+
+def _acceptance_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [("tokens", f"{measures['tokens']} in {measures['rounds']} rounds")]
+    if measures["tau"] is not None:
+        rows.append(("tau", f"{measures['tau']:.2f} tokens a round"))
+    for name, label in (("alpha_hat", "alpha-hat"), ("draft_efficiency", "draft efficiency")):
+        rate = measures[name]
+        rows.append((label, "no draft was judged" if rate is None else f"{rate:.1%}"))
+    if measures["acceptance_by_position"]:
+        shares = "  ".join(f"{share:.0%}" for share in measures["acceptance_by_position"])
+        rows.append(("accepted by position", shares))
+    return rows
+
+
+def _time_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if measures["rounds"]:
+        parts = [f"{part} {measures[f'{part}_ms_per_round']:.1f}" for part in ("draft", "verify", "host")]
+        rows.append(("a round takes", " + ".join(parts) + " ms"))
+    if measures["ttft_ms"] is not None:
+        rows.append(("first token after", f"{measures['ttft_ms']:.0f} ms"))
+    speed = measures["tokens_per_second"]
+    if speed is not None:
+        rows.append(("speculative", f"{speed:.2f} tokens/s"))
+    return rows
+
+
+def _comparison_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    baseline = facts.baseline
+    if baseline is None or not baseline.complete:
+        why = "was not measured" if baseline is None else "was stopped before it was measured"
+        return [("speedup", f"unknown: plain decoding {why}")]
+    rows = []
+    if measures["baseline_tokens_per_second"] is not None:
+        rows.append(("plain", f"{measures['baseline_tokens_per_second']:.2f} tokens/s"))
+    speedup = measures["speedup"]
+    if speedup is not None:
+        words = f"{speedup:.2f}x" if speedup >= 1 else f"slower than plain decoding: {speedup:.2f}x"
+        rows.append(("speedup", words))
+    if baseline.identical is not None:
+        rows.append(("same text as plain", _identity(facts, baseline)))
+    return rows
+
+
+def _identity(facts: RunFacts, baseline: BaselineFinished) -> str:
+    if baseline.identical:
+        return f"yes, all {baseline.tokens} tokens"
+    where = "no"
+    if baseline.first_difference is not None:
+        where = f"no, token {baseline.first_difference + 1} is the first that differs"
+    dtype = facts.target.dtype if facts.target is not None else "float32"
+    if dtype == "float32":
+        return f"{where}; in float32 only a near tie may do that"
+    return f"{where}; in {dtype} near ties fall either way, float32 decides (--set run.dtype=float32)"
+
+
+def _parameters(model: ModelInfo) -> str:
+    for size, unit in ((10**9, "B"), (10**6, "M")):
+        if model.parameters >= size:
+            return f"{model.parameters / size:.1f}{unit} parameters"
+    return f"{model.parameters} parameters"
