@@ -53,8 +53,8 @@ class Draws:
         Args:
             weights: non-negative, not all zero, need not sum to 1.  # (V,)
 
-        An id of weight zero is never returned. Weights that hold a NaN give the last id: the round notices them
-        when it reads its numbers, and until then an id outside of the vocabulary must not reach a table on a GPU.
+        An id of weight zero is never returned. Weights that hold a NaN give the last id: they are noticed
+        when the round reads its numbers; until then no id outside the vocabulary may reach a GPU's tables.
         """
         wide = torch.float32 if weights.device.type == "mps" else torch.float64  # MPS has no float64
         cumulative = weights.to(wide).cumsum(-1)  # (V,)

@@ -58,8 +58,8 @@ class Law:
         Args:
             logits: of R consecutive positions.  # (R, V)
             tokens: the committed ids.
-            drafts: the ids after them. The last row follows all of them, the row before it all but one, and so
-                on back to the first.  # (>= R - 1,)
+            drafts: the ids after them. The last row follows all of them, the row before it all but one, and
+                so on back to the first.  # (>= R - 1,)
         """
         scores = logits.to(self.dtype)
         if self._penalty is not None:

@@ -121,9 +121,9 @@ class Session:
         self._run += 1
         self.run_statistics = Statistics()
         self._last = (answer, settings)
-        self._write_header(messages)
         try:
             with map_torch_errors():
+                yield from self._write_header(messages)
                 for event in self._generate(answer, settings):
                     yield from self._released(event)
         finally:
@@ -279,25 +279,31 @@ class Session:
         """What a recording says before its first event: versions, models, machine, seed, configuration."""
         return {**self.pair.describe(), "seed": self.seed, "config": self.config.model_dump(mode="json")}
 
-    def _write_header(self, messages: Sequence[Message]) -> None:
-        if self.recorder and self._run == 1:
-            self.recorder.write_header({**self.header(), "context": messages_to(messages)})
+    def _write_header(self, messages: Sequence[Message]) -> Iterator[Event]:
+        def write(recorder: Recorder) -> None:
+            if not recorder.has_header:
+                recorder.write_header({**self.header(), "context": messages_to(messages)})
+
+        yield from self._record(write)
+
+    def _released(self, event: Event) -> Iterator[Event]:
+        """The event, recorded; and a notice if that failed."""
+        failure = list(self._record(lambda recorder: recorder.write(event)))
+        yield event
+        yield from failure
+
+    def _record(self, write: Callable[[Recorder], None]) -> Iterator[Event]:
+        """Let the recorder write; gives a notice if its disk fails, once, and the run goes on without it."""
+        if self.recorder is None or self.recorder.closed:
+            return
+        try:
+            write(self.recorder)
+        except DiskError as error:
+            yield Notice(*self._stamp(), "recording_stopped", f"the recording ends here: {error}")
 
     def _stamp(self) -> tuple[int, int]:
         self._seq += 1
         return self._seq, time.monotonic_ns() - self._start_ns
-
-    def _released(self, event: Event) -> Iterator[Event]:
-        """The event, recorded; and a notice if that failed."""
-        failure = None
-        if self.recorder and not self.recorder.closed:
-            try:
-                self.recorder.write(event)
-            except DiskError as error:
-                failure = error
-        yield event
-        if failure:
-            yield Notice(*self._stamp(), "recording_stopped", f"the recording ends here: {failure}")
 
     # -- the pieces of a run
 

@@ -1,7 +1,7 @@
 """Every possible outcome of the shipped code, with its exact probability.
 
-``EnumeratingDraws`` stands where the engine expects its ``Draws``. One run of the code is one path through the
-tree of its random decisions; :meth:`paths` runs it again and again until each path was walked.
+``EnumeratingDraws`` stands where the engine expects its ``Draws``. One run of the code is one path through
+the tree of its random decisions; its ``paths`` lets the code run until each path was walked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from support.tables import ListCache, TableModel, reference_law
@@ -35,13 +35,12 @@ class EnumeratingDraws(Draws):
     """Walks every branch.
 
     A categorical draw branches over the ids of positive weight. A uniform one splits [0, 1) at the threshold
-    p/q of its draft into two intervals; ``place`` says which point stands for an interval: its "low" end (0 for
-    the first, and for the second where the threshold is 0), its "middle" or its "high" end.
+    p/q of its draft into two intervals; ``place`` says which point stands for an interval: its "low" end (0
+    for the first, and for the second where the threshold is 0), its "middle" or its "high" end.
     """
 
     def __init__(self, place: str = "middle") -> None:
         super().__init__(seed=0)
-        assert place in ("low", "middle", "high"), place
         self.place = place
         self.thresholds: Callable[[], Sequence[float]] = list
         self._choices: list[int] = []
@@ -214,17 +213,16 @@ class Lab:
     def stamp(self) -> tuple[int, int]:
         return next(self._events), 0
 
-    def with_draws(self, draws: Draws) -> Lab:
-        """The same lab with another source of chance and a fresh drafter."""
-        return replace(self, draws=draws)
+
+def enumerating(lab: Lab) -> EnumeratingDraws:
+    assert isinstance(lab.draws, EnumeratingDraws)
+    return lab.draws
 
 
 def round_law(lab: Lab, written: tuple[int, ...]) -> Sequences:
     """The law of the tokens that one round commits."""
-    draws = lab.draws
-    assert isinstance(draws, EnumeratingDraws)
     law: Sequences = defaultdict(float)
-    for probability in draws.paths():
+    for probability in enumerating(lab).paths():
         answer, cache = lab.answer(written)
         happened = lab.speculator(cache).round(answer, 1)
         check_round(happened, answer, cache)
@@ -234,10 +232,8 @@ def round_law(lab: Lab, written: tuple[int, ...]) -> Sequences:
 
 def step_law(lab: Lab, written: tuple[int, ...]) -> Sequences:
     """The law of the token that one plain step commits."""
-    draws = lab.draws
-    assert isinstance(draws, EnumeratingDraws)
     law: Sequences = defaultdict(float)
-    for probability in draws.paths():
+    for probability in enumerating(lab).paths():
         answer, cache = lab.answer(written)
         happened = lab.plain(cache).step(answer, 1)
         assert cache.ids == answer.tokens[:-1]
@@ -287,10 +283,8 @@ def reference_sequences(lab: Lab, length: int) -> Sequences:
 
 def walked_law(lab: Lab, length: int) -> Sequences:
     """As :func:`speculative_law`, but each path is a whole answer, its state carried from round to round."""
-    draws = lab.draws
-    assert isinstance(draws, EnumeratingDraws)
     law: Sequences = defaultdict(float)
-    for probability in draws.paths():
+    for probability in enumerating(lab).paths():
         answer, cache = lab.answer()
         speculator = lab.speculator(cache)
         for number in itertools.count(1):

@@ -1,4 +1,4 @@
-"""Whole answers by the shipped round and the shipped plain step, and the drafters that force what should happen."""
+"""Whole answers by the shipped round and the shipped plain step; drafters that force what should happen."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _rms_norm(weight: nn.Parameter, offset: float, eps: float) -> Callable[[Tens
 
 @lru_cache(maxsize=16)
 def double_lm(kind: str, noise: float = 0.0) -> CausalLM:
-    """A tiny model in float64 as the engine holds it; ``noise`` makes it a drafter that is right now and then.
+    """A tiny model in float64 as the engine holds it; with ``noise`` a drafter that is right now and then.
 
     Shared by the tests: whoever changes one of its attributes puts it back.
     """

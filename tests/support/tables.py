@@ -1,7 +1,7 @@
 """Language models that are tables: the law of the next token is a function of ALL ids before it.
 
-They stand where the engine expects a ``CausalLM``. Their cache is the list of the ids they were fed, so a rewind
-to a wrong place, a token fed twice or never, changes the law and is seen by whoever compares laws.
+They stand where the engine expects a ``CausalLM``. Their cache is the list of the ids they were fed, so a
+rewind to a wrong place, a token fed twice or never, changes the law and is seen by whoever compares laws.
 """
 
 from __future__ import annotations
