@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from transformers import (
-    LogitsProcessorList,
+    LogitsProcessor,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
@@ -40,7 +40,8 @@ class Law:
         self._penalty = None
         if settings.repetition_penalty != 1:
             self._penalty = RepetitionPenaltyLogitsProcessor(float(settings.repetition_penalty))
-        self._warpers = LogitsProcessorList()
+        # A plain list: transformers' own reads the signature of every processor at every call.
+        self._warpers: list[LogitsProcessor] = []
         if self.greedy:
             return
         if settings.temperature != 1:
@@ -64,8 +65,9 @@ class Law:
         scores = logits.to(self.dtype)
         if self._penalty is not None:
             scores = self._penalty(_histories(scores, tokens, drafts), scores)
-        # Each row stands alone in the warpers, and none of them reads the history.
-        return self._warpers(_NO_HISTORY, scores) if self._warpers else scores
+        for warper in self._warpers:  # each row stands alone, and none of them reads the history
+            scores = warper(_NO_HISTORY, scores)
+        return scores
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The law of each row of processed logits; a point mass if greedy.  # (R, V)"""

@@ -113,6 +113,7 @@ class Speculator:
     def _length(self, answer: Answer) -> tuple[int, str]:
         """How many tokens to draft, and why: never more than fit before the target's own token."""
         room = answer.budget - 1
+        assert room >= 0, "the answer ended: nothing may be committed any more"
         if self.num_draft_tokens <= room:
             return self.num_draft_tokens, "fixed"
         return room, "limit near"

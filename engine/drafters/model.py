@@ -41,7 +41,9 @@ class ModelDrafter(Drafter):
         return 0 if self._reason(tokens) else max(0, len(tokens) - 1 - length)
 
     def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
-        k = min(k, self._model.context_length - len(tokens))
+        room = self._model.context_length - len(tokens)
+        trimmed = "drafter context near its end" if room < k else None
+        k = min(k, room)
         length = self._sync(tokens)
         reason = self._reason(tokens)
         if k < 1 or reason:
@@ -63,7 +65,7 @@ class ModelDrafter(Drafter):
             tops.append(law.top(scores))
             drafted = torch.cat([drafted, feed])
         self._held = tokens[: len(self._cache)]
-        return Draft(drafted, torch.cat(laws) if laws else None, torch.cat(tops))
+        return Draft(drafted, torch.cat(laws) if laws else None, torch.cat(tops), trimmed)
 
     def observe(self, scored: Scored) -> None:
         self._held += scored.drafts[: len(self._cache) - len(self._held)]

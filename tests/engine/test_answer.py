@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.answer import Answer, Commit, Limits
@@ -96,6 +96,9 @@ stops = st.lists(
     st.integers(1, 30),
     st.integers(4, 30),
 )
+@settings(max_examples=300)
+@example([2], [1], ["b", "ab"], set(), 30, 30)  # one token completes two stop strings
+@example([0, 3], [1], ["bab", "ab"], set(), 30, 30)
 @example([0, 0, 0, 1, 0], [3, 1], ["aab", "abab"], set(), 30, 30)
 @example([2, 2, 2, SPECIAL, 1], [2], ["abababb"], {SPECIAL}, 30, 30)
 @example([4, 6, 7, 4, 5], [1], ["\u65e5"], set(), 30, 30)
