@@ -88,11 +88,16 @@ class Session:
         """
         from engine.pair import load_pair, map_torch_errors
 
+        def record_and_tell(event: Event) -> None:
+            for told in self._released(event):
+                tell(told)
+
         self._cancelled.clear()
         with map_torch_errors():
-            self._pair = load_pair(self.config, _LoadReporter(self._stamp, tell), self._cancelled.is_set)
+            reporter = _LoadReporter(self._stamp, record_and_tell)
+            self._pair = load_pair(self.config, reporter, self._cancelled.is_set)
             for key, text in self._pair.notices:
-                tell(Notice(*self._stamp(), key, text))
+                record_and_tell(Notice(*self._stamp(), key, text))
             self._pair.warm_up(self.config.draft.num_draft_tokens)
 
     @property

@@ -1,0 +1,1 @@
+"""Measurements of speed and memory: ``python -m engine.bench``, or ``make bench``."""

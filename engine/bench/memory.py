@@ -1,0 +1,116 @@
+"""Memory of a whole session, measured in a fresh process, above what torch and transformers take anyway.
+
+``python -m engine.bench.memory REQUEST`` is that process; it prints what it measured as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_STATUS = Path("/proc/self/status")
+_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to load and to run."""
+
+    config: dict[str, Any]
+    """A configuration, as TOML has it."""
+    messages: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes, above those of the process with torch and transformers imported."""
+
+    load_peak: int
+    steady: int
+    """After an answer and its baseline."""
+    weights: int
+    caches: int
+    files: int
+    """Size of the weight files."""
+
+
+def can_measure() -> bool:
+    """Whether this system tells a process its memory."""
+    return _STATUS.is_file()
+
+
+def measure(request: Request) -> Memory:
+    """Run a session in a process of its own.
+
+    Raises:
+        RuntimeError: the process failed, or this system cannot measure.
+    """
+    if not can_measure():
+        raise RuntimeError(f"this system has no {_STATUS}")
+    command = [sys.executable, "-m", "engine.bench.memory", json.dumps(asdict(request))]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the measured process failed:\n{done.stderr}")
+    return Memory(**json.loads(done.stdout))
+
+
+def _child(request: Request) -> Memory:
+    from engine.bench import peers
+
+    assert peers.NEEDED, "transformers is imported"
+    before = _resident("VmRSS")
+    from engine.config import Config
+    from engine.context import Message
+    from engine.models.load import describe
+    from engine.session import Session
+
+    config = Config.model_validate(request.config)
+    session = Session(config)
+    session.load()
+    load_peak = _resident("VmHWM") - before
+    for _ in session.generate([Message(**message) for message in request.messages]):
+        pass
+    for _ in session.baseline():
+        pass
+    steady = _resident("VmRSS") - before
+    names = {config.verify.model_name, config.draft.model_name} - {None}
+    models = filter(None, (session.pair.target.info, session.pair.drafter.model_info))
+    return Memory(
+        load_peak=load_peak,
+        steady=steady,
+        weights=sum({info.name: info.weight_bytes for info in models}.values()),
+        caches=_cache_bytes(),
+        files=sum(file.stat().st_size for name in names if name for file in describe(name).folder.files),
+    )
+
+
+def _cache_bytes() -> int:
+    """Of every cache that is alive, the drafter's too."""
+    from engine.kv_cache import KVCache
+
+    return sum(cache.nbytes for cache in gc.get_objects() if isinstance(cache, KVCache))
+
+
+def _resident(entry: str) -> int:
+    """A size from the process's status, in bytes."""
+    for line in _STATUS.read_text(encoding="ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name == entry:
+            return int(rest.removesuffix("kB")) * 1024
+    raise LookupError(entry)
+
+
+def main(argv: Sequence[str]) -> None:
+    """The measured process."""
+    sys.stdout.write(json.dumps(asdict(_child(Request(**json.loads(argv[0]))))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

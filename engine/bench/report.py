@@ -1,0 +1,89 @@
+"""What the bench prints: a table for people, then one JSON line for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.bench.timing import Estimate
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+"""Marks in a document, around what the bench writes into it."""
+_HEADINGS = ("measure", "limit", "measured", "interval", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measure and the limit it is held to."""
+
+    name: str
+    value: float | None
+    """None where this machine cannot tell."""
+    unit: str
+    """"x", "MB" or "%"."""
+    at_least: float | None = None
+    at_most: float | None = None
+    low: float | None = None
+    """95 % interval, where there are several measurements."""
+    high: float | None = None
+    note: str = ""
+
+    @property
+    def status(self) -> str:
+        """PASS or SHORT; REPORT for a measure without a limit or without a value."""
+        if self.value is None or (self.at_least is None and self.at_most is None):
+            return "REPORT"
+        good = (self.at_least is None or self.value >= self.at_least) and (
+            self.at_most is None or self.value <= self.at_most
+        )
+        return "PASS" if good else "SHORT"
+
+
+def ratio_row(name: str, estimate: Estimate, at_least: float, note: str) -> Row:
+    """A row for how many times as fast something is."""
+    return Row(name, estimate.value, "x", at_least=at_least, low=estimate.low, high=estimate.high, note=note)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows in columns."""
+    cells = [_HEADINGS, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def json_line(rows: Sequence[Row], context: Mapping[str, Any]) -> str:
+    """Everything in one line of JSON."""
+    told = [
+        {name: round(entry, 4) if isinstance(entry, float) else entry for name, entry in asdict(row).items()}
+        | {"status": row.status}
+        for row in rows
+    ]
+    return json.dumps({**context, "rows": told}, allow_nan=False)
+
+
+def written_into(document: str, block: str) -> str:
+    """The document with the text between its two marks replaced."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    assert rest and after, f"the document lacks the marks {BEGIN} and {END}"
+    return f"{before}{BEGIN}\n```\n{block.rstrip()}\n```\n{END}{after}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    limit = ""
+    if row.at_least is not None:
+        limit = f">= {_number(row.at_least, row.unit)}"
+    elif row.at_most is not None:
+        limit = f"<= {_number(row.at_most, row.unit)}"
+    value = "not known" if row.value is None else _number(row.value, row.unit)
+    interval = ""
+    if row.low is not None and row.high is not None:
+        interval = f"{_number(row.low, row.unit)} .. {_number(row.high, row.unit)}"
+    return row.name, limit, value, interval, row.status, row.note
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:.0f} {unit}" if unit == "MB" else f"{value:.2f} {unit}"

@@ -1,0 +1,55 @@
+"""Models that take a while to come by, loaded once a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from engine.models.causal_lm import CausalLM
+
+BUILTIN = "builtin:smollm2-135m"
+
+
+@pytest.fixture(scope="session")
+def builtin_lm() -> CausalLM:
+    """The built-in model in float32."""
+    from engine.models.load import load_model
+
+    return load_model(BUILTIN, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def cut_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder: 8 of the built-in model's 30 layers."""
+    from engine.bench.cut import LAYERS, cut_layers
+    from engine.models.load import describe
+
+    return cut_layers(describe(BUILTIN).folder.path, tmp_path_factory.mktemp("models") / "cut", LAYERS)
+
+
+@pytest.fixture(scope="session")
+def cut_lm(cut_folder: Path) -> CausalLM:
+    """The cut in float32."""
+    from engine.models.load import load_model
+
+    return load_model(str(cut_folder), device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny random model."""
+    from support.tiny import save_folder, tiny_model, tiny_tokenizer
+
+    return str(save_folder(tmp_path_factory.mktemp("target"), tiny_model("llama"), tiny_tokenizer()))
+
+
+@pytest.fixture(scope="session")
+def drafter(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny model that agrees with ``target`` now and then."""
+    from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
+
+    noisy = noisy_copy(tiny_model("llama"), 0.1)
+    return str(save_folder(tmp_path_factory.mktemp("drafter"), noisy, tiny_tokenizer()))

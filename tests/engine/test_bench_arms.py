@@ -1,0 +1,136 @@
+"""What the bench compares: the ways of decoding, the cut model and the prompts, on tiny models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.tiny import save_folder, tiny_lm, tiny_model, tiny_tokenizer
+
+from engine.bench import arms, peers, prompts
+from engine.bench.cut import LAYERS, cut_layers
+from engine.bench.equality import next_logits
+from engine.models.causal_lm import CausalLM
+from engine.models.load import load_model
+
+PROMPT = [40, 41, 42, 43, 90, 91, 40, 41, 42, 60, 61, 62, 63, 64, 40, 41]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# -- the ways of decoding
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[CausalLM, CausalLM]:
+    """A target and a drafter that is the same model with fewer layers."""
+    return tiny_lm("llama"), tiny_lm("llama", seed=0, num_hidden_layers=2)
+
+
+def test_all_arms_write_the_same_text(models: tuple[CausalLM, CausalLM]) -> None:
+    target, drafter = models
+    for model in models:  # an end-of-sequence id that comes early, to be ignored
+        model.model.generation_config.eos_token_id = list(range(100))
+    every = [
+        arms.plain(target),
+        arms.lookup(target, 3),
+        arms.drafted(target, drafter, 2),
+        arms.transformers_plain(target),
+        arms.transformers_assisted(target, drafter, None),
+        arms.transformers_assisted(target, drafter, 2),
+    ]
+    texts = {arm.name: arm.decode(PROMPT, 20).ids for arm in every}
+    again = {arm.name: arm.decode(PROMPT, 20).ids for arm in every}
+    assert len(texts) == len(every)
+    assert texts == again
+    assert {len(ids) for ids in texts.values()} == {20}
+    assert len(set(texts.values())) == 1
+    assert any(id_ < 100 for id_ in texts["plain"])
+
+
+def test_our_rounds_are_kept(models: tuple[CausalLM, CausalLM]) -> None:
+    target, drafter = models
+    timed = arms.drafted(target, drafter, 3).decode(PROMPT, 20)
+    assert tuple(id_ for round_ in timed.rounds for id_ in round_.tokens) == timed.ids
+    assert {len(round_.drafts) for round_ in timed.rounds[:-4]} == {3}
+    assert timed.ms_per_token > 0
+    assert arms.plain(target).decode(PROMPT, 20).rounds == ()
+
+
+@pytest.mark.parametrize(("k", "widths"), [(1, {2}), (3, {4}), (None, set(range(2, 22)))])
+def test_transformers_drafts_as_many_as_told(
+    k: int | None, widths: set[int], models: tuple[CausalLM, CausalLM]
+) -> None:
+    target, drafter = models
+    seen: list[int] = []
+
+    def note(module: Any, inputs: tuple[Any, ...]) -> None:
+        seen.append(inputs[0].shape[1])
+
+    before = {model: model.model.generation_config.to_dict() for model in models}
+    embedding: Any = target.model.get_input_embeddings()
+    handle = embedding.register_forward_pre_hook(note)
+    try:
+        peers.generate(target.model, PROMPT, 24, assistant=drafter.model, k=k)
+    finally:
+        handle.remove()
+    assert seen[0] > len(PROMPT), "the first round is the prompt and its drafts"
+    assert set(seen[1:-4]) <= widths
+    after = {model: model.model.generation_config.to_dict() for model in models}
+    assert after == before, "its settings are put back"
+
+
+def test_logits_of_any_width_are_the_engines(models: tuple[CausalLM, CausalLM]) -> None:
+    target, _ = models
+    ours = target.forward(PROMPT, target.new_cache(), keep=1)[0]
+    for width in (1, 2, 3, 16):
+        logits = next_logits(target, PROMPT[:4], PROMPT[4:], width)
+        assert torch.allclose(logits, ours, atol=1e-4)
+
+
+# -- the cut model
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma3"])
+def test_a_cut_is_the_model_without_those_layers(kind: str, tmp_path: Path) -> None:
+    whole = tiny_model(kind)
+    source = save_folder(tmp_path / "whole", whole, tiny_tokenizer())
+    cut = load_model(str(cut_layers(source, tmp_path / "cut", (0, 2))), device="cpu", dtype="float32")
+    assert cut.info.layers == 2
+    own = cut.model.state_dict()
+    for name, tensor in whole.state_dict().items():
+        if ".layers." not in name:
+            assert torch.equal(own[name], tensor)
+        elif ".layers.2." in name:
+            assert torch.equal(own[name.replace(".layers.2.", ".layers.1.")], tensor)
+    if kind == "gemma3":
+        types = whole.config.layer_types
+        assert cut.model.config.layer_types == [types[0], types[2]]
+
+
+def test_the_choice_of_layers() -> None:
+    assert len(LAYERS) == len(set(LAYERS)) == 8
+    assert list(LAYERS) == sorted(LAYERS)
+    assert set(LAYERS) <= set(range(30))
+
+
+# -- the prompts
+
+
+def test_prompts() -> None:
+    assert len({prompt.name for prompt in prompts.ALL}) == len(prompts.ALL) >= 10
+    for prompt in prompts.ALL:
+        roles = [message.role for message in prompt.messages]
+        assert roles == (["user", "assistant"] * len(roles))[: len(roles)]
+        assert roles[-1] == "user"
+    judged = {prompt.messages for prompt in (*prompts.COPY, *prompts.CHAT)}
+    assert not judged & {prompt.messages for prompt in (*prompts.TUNING_COPY, *prompts.TUNING_CHAT)}
