@@ -226,7 +226,7 @@ class Round(Event):
     k: int
     """Draft tokens asked for; the drafter may give fewer."""
     k_reason: str
-    """Why that many: "fixed", "budget", "drafter context full", ..."""
+    """Why that many: "fixed", "limit near", "no match", "drafter context full", ..."""
     drafts: tuple[DraftToken, ...]
     p_top: tuple[tuple[Alternative, ...], ...]
     """The target's four likeliest tokens at each of the K+1 positions."""

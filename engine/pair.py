@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,7 +93,7 @@ class Pair:
 
     def reserve(self, tokens: int) -> None:
         """Have the caches grow once for an answer that may reach this length."""
-        self.cache.reserve(tokens)
+        self.cache.reserve(min(tokens, self.target.context_length))
         self.drafter.reserve(tokens)
 
     def prefill_cost(self, tokens: list[int]) -> int:
@@ -118,11 +118,12 @@ class Pair:
         for model in (self.target, self.drafter.context.model):
             if model is None:
                 continue
-            some = [min(1, model.vocab_size - 1)] * (num_draft_tokens + 1)
+            some = [0] * min(num_draft_tokens + 1, model.context_length)
             scratch = model.new_cache()
-            for ids in (some, some[:1], some, some[:1], some[:2]):
+            for ids in (some, some[:1], some[:2]) * 2:
+                scratch.truncate(0)
                 model.forward(ids, scratch, keep=len(ids))
-            scratch.check_length(2 * len(some) + 4, model.model.config.model_type)
+            scratch.check_length(len(some[:2]), model.model.config.model_type)
             model.clock.take_ms()
 
     def describe(self) -> dict[str, Any]:
@@ -195,7 +196,11 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool])
         reporter.finished(role, model.info)
 
     target, drafter_model = models["target"], models.get("drafter")
-    common = compare_vocabularies(target.text, drafter_model.text) if drafter_model else target.vocab_size
+    common = target.vocab_size
+    if drafter_model:
+        common = compare_vocabularies(target.text, drafter_model.text)
+        # Ids that mean the same to both are all that is ever drafted, so one tokenizer in memory will do.
+        drafter_model.text = target.text
     context = DrafterContext(
         target=target,
         model=drafter_model,
@@ -217,10 +222,11 @@ def _check_memory(config: Config, sources: Mapping[str, Source]) -> None:
     placement = place(run.device, run.dtype)
     max_new_tokens, _ = config.resolved_limits()
     tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
-    different = {source.name: source for source in sources.values()}
     estimates = [
-        estimate(source, device=run.device, dtype=run.dtype, tokens=tokens) for source in different.values()
+        estimate(each, device=run.device, dtype=run.dtype, tokens=tokens) for each in sources.values()
     ]
+    if sources.get("drafter") is sources["target"]:  # shared weights, a cache of its own
+        estimates[1] = replace(estimates[1], weights=0)
     free, where = free_on(placement.device, placement.balanced)
     check_fits(estimates, free, where)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
 from engine.context import Message, messages_to
-from engine.errors import ContextError, DiskError, InvariantError, PromptTooLong
+from engine.errors import DiskError, InvariantError, PromptTooLong
 from engine.events import (
     BaselineFinished,
     BaselineProgress,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Event], None]
 
-_UNBOUNDED_RESERVE = 2048
-"""Tokens the caches make room for when no limit says how long the answer may get; they grow beyond it."""
+_RESERVE = 2048
+"""Tokens the caches make room for at most before an answer begins; a longer one makes them grow."""
 _REPORT_EVERY = 8
 """Plain steps between two progress events of the baseline."""
 
@@ -316,8 +316,6 @@ class Session:
         text, run = self.pair.target.text, self.config.run
         raw = run.template == "raw"
         prompt = text.encode_raw(messages) if raw else text.encode_chat(messages, run.thinking)
-        if not prompt:
-            raise ContextError("the context gives an empty prompt", hint="write something in it")
         limit = self.pair.target.context_length
         if len(prompt) >= limit:
             raise PromptTooLong(
@@ -342,8 +340,9 @@ class Session:
     def _expected(self, max_rounds: int | None) -> int:
         """Tokens the caches should have room for after the prompt, the drafts of the last round included."""
         width = self.config.draft.num_draft_tokens + 1
-        limits = [self.config.resolved_limits()[0], max_rounds and max_rounds * width]
-        return min((limit for limit in limits if limit), default=_UNBOUNDED_RESERVE) + width
+        max_new_tokens = self.config.resolved_limits()[0]
+        limits = (max_new_tokens, max_rounds and max_rounds * width)
+        return min(_RESERVE, *(limit for limit in limits if limit)) + width
 
     def _rewind(self, answer: Answer) -> None:
         if self._pair is not None:

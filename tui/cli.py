@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine import __version__, presets
-from engine.errors import UserError
+from engine.errors import ResourceError, UserError
 from tui.failures import EXIT_BROKEN_PIPE, report
 from tui.interrupts import Interrupts
 
@@ -133,6 +133,8 @@ def main(argv: Sequence[str] | None = None, *, session_factory: SessionFactory |
             return report(error, sys.stderr, debug=debug)
         except BrokenPipeError:
             return EXIT_BROKEN_PIPE
+        except OSError:  # nobody can be told
+            return ResourceError.exit_code
 
 
 def run(*, session_factory: SessionFactory | None = None) -> NoReturn:

@@ -172,6 +172,8 @@ def _comparison_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple
     speedup = measures["speedup"]
     if speedup is not None:
         words = f"{speedup:.2f}x" if speedup >= 1 else f"slower than plain decoding: {speedup:.2f}x"
+        if measures["draft_efficiency"] is None:
+            words += ", but no draft was judged"
         rows.append(("speedup", words))
     if baseline.identical is not None:
         rows.append(("same text as plain", _identity(facts, baseline)))
@@ -186,7 +188,7 @@ def _identity(facts: RunFacts, baseline: BaselineFinished) -> str:
         where = f"no, token {baseline.first_difference + 1} is the first that differs"
     dtype = facts.target.dtype if facts.target is not None else "float32"
     if dtype == "float32":
-        return f"{where}; in float32 only a near tie may do that"
+        return f"{where}; whether rounding explains it was not checked"
     return f"{where}; in {dtype} near ties fall either way, float32 decides (--set run.dtype=float32)"
 
 

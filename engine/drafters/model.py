@@ -26,7 +26,7 @@ class ModelDrafter(Drafter):
         self._held: list[int] = []  # ids in the cache; after a round the drafts among them, judged or not
 
     def reserve(self, tokens: int) -> None:
-        self._cache.reserve(tokens)
+        self._cache.reserve(min(tokens, self._model.context_length))
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         self._sync(tokens)

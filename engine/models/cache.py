@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.errors import Cancelled, DiskError
+from engine.errors import Cancelled, DiskError, UserError
+from engine.user_text import shown
 
 ENVIRONMENT = "NAIVE_SPECULATE_CACHE"
 """Environment variable that names another cache folder."""
@@ -39,10 +40,16 @@ def stop_if(cancelled: IsCancelled) -> None:
 
 
 def cache_dir() -> Path:
-    """The cache folder; it need not exist yet."""
+    """The cache folder; it need not exist yet. Raises UserError where its variable names no home folder."""
     named = os.environ.get(ENVIRONMENT)
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError:  # "~" of a user that is not known here
+            raise UserError(
+                f"{ENVIRONMENT} is {shown(named)}, and there is no such home folder",
+                f"set {ENVIRONMENT} to a whole path",
+            ) from None
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("naive-speculate", appauthor=False))

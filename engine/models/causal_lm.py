@@ -24,8 +24,8 @@ class CausalLM:
         text: its tokenizer.
         info: its name, size and place.
         eos_ids: the ids that end an answer.
-        generation_defaults: the model's own sampling settings (temperature, top_k, ...), as far as it has
-        any. context_length: tokens its positions allow.
+        generation_defaults: the model's own sampling settings (temperature, ...), as far as it has any.
+        context_length: tokens its positions allow.
     """
 
     def __init__(

@@ -117,10 +117,8 @@ def fast_bfloat16() -> str | None:
 
 
 def set_threads(count: int | None) -> int:
-    """Set the threads torch computes with; None leaves torch's own choice. Returns how many there are."""
+    """Set the threads torch computes with, 1 or more; None leaves torch's choice. Returns their number."""
     if count is not None:
-        if count < 1:
-            raise ConfigError(f"run.threads = {count} is not a number of threads", "use 1 or more")
         torch.set_num_threads(count)
     return torch.get_num_threads()
 

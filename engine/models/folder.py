@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from engine.config_errors import translate
+from engine.config_tables import SamplingConfig
 from engine.errors import ModelNotFound, ModelUnsupported
 from engine.models.safetensors_files import TensorEntry, read_headers, weight_files
 
 CONFIG = "config.json"
+GENERATION_CONFIG = "generation_config.json"
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json",
     "sentencepiece.bpe.model", "tiktoken.model",
@@ -71,10 +75,12 @@ def read_folder(path: Path) -> Folder:
         raise ModelNotFound(
             f"{path} has no tokenizer, such as tokenizer.json", "copy the tokenizer files there too"
         )
-    generation_file = path / "generation_config.json"
+    generation_file = path / GENERATION_CONFIG
     generation = read_json(generation_file) if generation_file.is_file() else {}
     files = weight_files(path)
-    return Folder(path, config, generation, tuple(files), read_headers(files))
+    found = Folder(path, config, generation, tuple(files), read_headers(files))
+    generation_defaults(found)  # what is wrong with them is told before anything is loaded
+    return found
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -140,14 +146,20 @@ def generation_defaults(folder: Folder) -> dict[str, float | int]:
     """The model's own sampling settings, as far as generation_config states them.
 
     A generation_config that says ``do_sample: false`` states no sampling: only its repetition penalty counts.
+    Raises ModelUnsupported for a value that [sampling] of a configuration would not take either.
     """
     names = _DEFAULTS if folder.generation.get("do_sample") is not False else _DEFAULTS[-1:]
-    values = {name: folder.generation.get(name) for name in names}
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
+    stated = {name: folder.generation[name] for name in names if folder.generation.get(name) is not None}
+    try:
+        SamplingConfig(**stated)
+    except ValidationError as failure:
+        refusal = translate(failure, str(folder.path / GENERATION_CONFIG), {}, ())
+        keys = dict.fromkeys(str(error["loc"][0]) for error in failure.errors())
+        raise ModelUnsupported(
+            refusal.message,
+            f"correct or remove {', '.join(keys)} in that file; [sampling] can give a value instead",
+        ) from failure
+    return stated
 
 
 def one_line(error: Exception) -> str:

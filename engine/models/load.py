@@ -97,13 +97,16 @@ def describe(name: str, on_progress: Progress = no_progress, cancelled: IsCancel
 
 
 def estimate(source: Source, *, device: str, dtype: str, tokens: int) -> Estimate:
-    """What a model will need with a cache of ``tokens`` positions; for ``memory.check_fits``."""
+    """What a model will need with a cache of ``tokens`` positions, or of all it has if those are fewer."""
+    from engine.models.describe import context_length
     from engine.models.devices import place
     from engine.models.local import load_config
     from engine.models.memory import estimate as estimate_memory
 
-    placement = place(device, dtype)
-    return estimate_memory(source.name, source.folder, load_config(source.folder), placement.dtype, tokens)
+    dtype_held = place(device, dtype).dtype
+    config = load_config(source.folder)
+    positions = min(tokens, context_length(config))
+    return estimate_memory(source.name, source.folder, config, dtype_held, positions)
 
 
 def load_model(

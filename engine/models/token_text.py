@@ -1,12 +1,18 @@
 """Token ids <-> text, the one place for it.
 
 A token stands for BYTES, not for text: a character may be split over tokens. ``piece`` gives the bytes of
-one token, ``new_decoder`` turns a stream of tokens into text.
+one token, whatever its neighbours, and the bytes of an answer are those of its tokens, joined.
 
-The answer is decoded as a CONTINUATION of the prompt. Byte-level tokenizers: the text is exactly
-``tokenizer.decode(ids, skip_special_tokens=True)``. SentencePiece-style ones (U+2581 for a space) drop the
-first space of whatever they decode; a continuation keeps it: the text is what ``tokenizer.decode`` adds to
-that of the prompt when the answer is appended, so "Once upon a" + U+2581 "time" reads "Once upon a time".
+An answer is a CONTINUATION of the prompt, so its text is what ``tokenizer.decode`` adds to that of the prompt
+when the answer is appended. By kind of tokenizer:
+
+- byte-level BPE: exactly ``tokenizer.decode(ids, skip_special_tokens=True)``.
+- SentencePiece's (U+2581 for a space): ``decode`` drops the first space of whatever it is given; here it
+  stays: "Once upon a" + U+2581 "time" reads "Once upon a time".
+- WordPiece ("##ly" goes on with a word): a word has its space before it, the first one too.
+- end-of-word BPE ("time</w>"): a word has its space behind it, the last one too, which ``decode`` drops.
+
+Byte tokens that are no UTF-8 stay the bytes they are, however many U+FFFD ``decode`` makes of them.
 """
 
 from __future__ import annotations
@@ -18,10 +24,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from engine.errors import ContextError, ModelUnsupported, VocabularyMismatch
-from engine.models.decoding import ByteDecoder, TextDecoder, WindowDecoder
 
 _METASPACE = "\u2581"
 _BYTE_TOKEN_LENGTH = len("<0xEA>")
+_READ_HINT = "byte-level, SentencePiece, WordPiece and end-of-word BPE tokenizers are read"
 _RAW_HINT = 'set run.template = "raw" to give the model the bare text of the messages'
 
 
@@ -37,19 +43,42 @@ class ChatMessage(Protocol):
 
 class _Kind(Enum):
     BYTE_LEVEL = auto()
+    """Every letter stands for a byte."""
     METASPACE = auto()
-    OTHER = auto()
-    """WordPiece and the like, where a token's text depends on its neighbours."""
+    """U+2581 stands for a space, and ``<0xEA>`` for a byte that no token has."""
+    WORDPIECE = auto()
+    """A token begins a word unless a prefix, "##", says that it goes on with one."""
+    WORD_END = auto()
+    """A suffix, "</w>", ends a word."""
+
+
+_AROUND = {"ByteFallback", "Fuse", "Strip"}
+_SPELLINGS = {
+    "ByteLevel": (_Kind.BYTE_LEVEL, {*_AROUND, "Replace"}),
+    "Metaspace": (_Kind.METASPACE, _AROUND),
+    "Replace": (_Kind.METASPACE, _AROUND),
+    "WordPiece": (_Kind.WORDPIECE, set[str]()),
+    "BPEDecoder": (_Kind.WORD_END, set[str]()),
+}
+"""The step of a decoder that says how tokens are spelled, and the steps that may be around it."""
 
 
 class TokenText:
-    """The tokenizer of a model, as the engine uses it."""
+    """The tokenizer of a model, as the engine uses it.
+
+    Raises ModelUnsupported for a tokenizer whose tokens have no bytes of their own that this module knows.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-        steps = _flatten(json.loads(decoder.__getstate__())) if decoder is not None else []
-        self._kind = _kind(steps)
+        self._decoder: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+        steps = _flatten(json.loads(self._decoder.__getstate__())) if self._decoder is not None else []
+        spelling = _spelling(steps)
+        self._kind = _SPELLINGS[spelling["type"]][0]
+        self._mark: str = spelling.get("replacement", _METASPACE)
+        """Stands for a space in METASPACE."""
+        self._suffix: str = spelling.get("suffix", "")
+        """Ends a word in WORD_END."""
         self._byte_fallback = any(step["type"] == "ByteFallback" for step in steps)
 
     @cached_property
@@ -94,15 +123,12 @@ class TokenText:
         if self._kind is _Kind.METASPACE:
             if self._byte_fallback and (byte := _byte_token(token)) is not None:
                 return byte
-            return token.replace(_METASPACE, " ").encode("utf-8", "replace")
-        text: str = self.tokenizer.decode([id_], clean_up_tokenization_spaces=False)
+            return token.replace(self._mark, " ").encode("utf-8", "replace")
+        if self._kind is _Kind.WORD_END:
+            return token.replace(self._suffix, " ").encode("utf-8", "replace")
+        # All but the first token are decoded each alone: prefix, space, and no space before a ".".
+        text: str = self._decoder.decode(["", token])
         return text.encode("utf-8", "replace")
-
-    def new_decoder(self) -> TextDecoder:
-        """An incremental decoder for one answer."""
-        if self._kind is _Kind.OTHER:
-            return WindowDecoder(self.tokenizer, self.special_ids)
-        return ByteDecoder(self.piece, self.special_ids)
 
     def encode_chat(self, messages: Sequence[ChatMessage], thinking: bool | None = None) -> list[int]:
         """Prompt ids by the model's chat template.
@@ -190,15 +216,26 @@ def _flatten(decoder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [step for part in decoder["decoders"] for step in _flatten(part)]
 
 
-def _kind(steps: Sequence[Mapping[str, Any]]) -> _Kind:
-    types = {step["type"] for step in steps}
-    if "ByteLevel" in types:
-        return _Kind.BYTE_LEVEL
-    spaces = any(
-        step["type"] == "Replace" and step["pattern"] == {"String": _METASPACE} and step["content"] == " "
-        for step in steps
+def _spelling(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The step of a decoder that says how tokens are spelled. Raises ModelUnsupported without a known one."""
+    types = [str(step["type"]) for step in steps]
+    for main, (_, around) in _SPELLINGS.items():
+        if main in types and set(types) <= {main, *around} and all(map(_known, steps)):
+            return steps[types.index(main)]
+    named = " + ".join(types)
+    raise ModelUnsupported(
+        f"the tokenizer's decoder is of type {named}, which is not read"
+        if named
+        else "the tokenizer has no decoder, so the text of its tokens is not known",
+        _READ_HINT,
     )
-    return _Kind.METASPACE if spaces or "Metaspace" in types else _Kind.OTHER
+
+
+def _known(step: Mapping[str, Any]) -> bool:
+    """Whether the step is used as in known tokenizers: U+2581 gives a space, only the start is stripped."""
+    if step["type"] == "Replace":
+        return bool(step["pattern"] == {"String": _METASPACE} and step["content"] == " ")
+    return bool(step["type"] != "Strip" or step["stop"] == 0)
 
 
 def _byte_alphabet() -> dict[str, int]:

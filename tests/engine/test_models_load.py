@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.tiny import ATTENTION_KINDS, KINDS, save_folder, tiny_model, tiny_tokenizer
 
-from engine.errors import Cancelled, ModelError, ModelNotFound, ModelUnsupported
+from engine.errors import Cancelled, ModelError, ModelNotFound, ModelUnsupported, UserError
 from engine.models import local
-from engine.models.cache import remembered_sha256
+from engine.models.cache import cache_dir, remembered_sha256
 from engine.models.devices import Placement
 from engine.models.folder import read_folder
 from engine.models.load import Kind, describe, estimate, kind_of, load_model
@@ -182,6 +182,18 @@ class TestInfo:
         lm = _load(name)
         assert lm.eos_ids == {0, 2}
         assert lm.generation_defaults == {"temperature": 0.6, "top_k": 20}
+
+    def test_a_default_out_of_bounds_is_refused(self, tmp_path: Path) -> None:
+        name = _saved(tmp_path, tiny_model("llama"))
+        _edit(Path(name) / "generation_config.json", top_k=-3)
+        with pytest.raises(ModelUnsupported, match="top_k must be at least 0, not -3"):
+            _load(name)
+
+    def test_cache_in_the_home_of_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("NAIVE_SPECULATE_CACHE", "~nosuchuser/x")
+        with pytest.raises(UserError, match="NAIVE_SPECULATE_CACHE is '~nosuchuser/x'") as raised:
+            cache_dir()
+        assert raised.value.exit_code == 2
 
     def test_hash_is_computed_once_for_a_file(
         self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tiny import metaspace_tokenizer, second_tokenizer, tiny_tokenizer
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from support.tiny import (
+    metaspace_tokenizer,
+    second_tokenizer,
+    tiny_tokenizer,
+    word_end_tokenizer,
+    wordpiece_tokenizer,
+)
+from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from engine.errors import ContextError, ModelUnsupported, VocabularyMismatch
-from engine.models.decoding import decode_all
-from engine.models.token_text import TokenText, compare_vocabularies
+from engine.errors import ContextError, ModelUnsupported
+from engine.models.token_text import TokenText
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,17 @@ def _with_added(*tokens: AddedToken) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _wordpiece() -> PreTrainedTokenizerFast:
-    words = ["[UNK]", "[SEP]", "the", "knight", "##s", "rode", "out", ".", "##d"]
-    backend = Tokenizer(models.WordPiece({word: id_ for id_, word in enumerate(words)}, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.decoder = decoders.WordPiece(prefix="##")
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", sep_token="[SEP]")
+def _joined(token_text: TokenText, ids: list[int]) -> str:
+    """The text of an answer, made as the engine makes it."""
+    pieces = [token_text.piece(id_) for id_ in ids if id_ not in token_text.special_ids]
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _with_decoder(decoder: Any) -> PreTrainedTokenizerFast:
+    backend = Tokenizer(models.BPE({"a": 0, "b": 1}, []))
+    if decoder is not None:
+        backend.decoder = decoder
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
 
 
 class TestPieces:
@@ -66,7 +76,7 @@ class TestPieces:
         think, tool = len(tokenizer) - 2, len(tokenizer) - 1
         assert token_text.piece(think) == b"<think>"
         assert token_text.piece(tool) == b"<tool>"
-        assert decode_all(token_text.new_decoder(), [think, tool]) == "<think>"
+        assert _joined(token_text, [think, tool]) == _decoded(tokenizer, [think, tool]) == "<think>"
 
     def test_added_token_with_letters_outside_the_byte_alphabet(self) -> None:
         tokenizer = _with_added(AddedToken("<\uff5cend\uff5c>", special=False))
@@ -82,15 +92,35 @@ class TestPieces:
         assert token_text.piece(tokenizer.convert_tokens_to_ids("\u2581knight")) == b" knight"
         assert token_text.piece(1) == b"<s>"
 
-    def test_other_tokenizers_give_the_text_of_one_token(self) -> None:
-        token_text = TokenText(_wordpiece())
-        assert token_text.piece(3) == b"knight"
+    def test_another_mark_than_the_usual_one(self) -> None:
+        token_text = TokenText(_with_decoder(decoders.Metaspace(replacement="b")))
+        assert [token_text.piece(0), token_text.piece(1)] == [b"a", b" "]
+
+    def test_wordpiece_pieces(self) -> None:
+        tokenizer = wordpiece_tokenizer()
+        token_text = TokenText(tokenizer)
+        ids = tokenizer.convert_tokens_to_ids(["hello", "world", "##ly", "."])
+        assert [token_text.piece(id_) for id_ in ids] == [b" hello", b" world", b"ly", b"."]
+        assert _decoded(tokenizer, ids) == "hello worldly."
+        assert token_text.piece(1) == b"[SEP]"
+
+    def test_wordpiece_without_cleanup_and_with_another_prefix(self) -> None:
+        token_text = TokenText(_with_decoder(decoders.WordPiece(prefix="a", cleanup=False)))
+        assert [token_text.piece(0), token_text.piece(1)] == [b"", b" b"]
+
+    def test_word_end_pieces(self) -> None:
+        tokenizer = word_end_tokenizer()
+        token_text = TokenText(tokenizer)
+        ids = tokenizer.convert_tokens_to_ids(["hel", "lo</w>", "caf\u00e9</w>", "wor", "ld</w>"])
+        pieces = [token_text.piece(id_) for id_ in ids]
+        assert pieces == [b"hel", b"lo ", "caf\u00e9 ".encode(), b"wor", b"ld "]
+        assert _decoded(tokenizer, ids) == "hello caf\u00e9 world"
 
     def test_id_without_a_token(self) -> None:
         token_text = TokenText(tiny_tokenizer())
         assert token_text.vocab_size == 384
         assert token_text.piece(384) == b""
-        assert decode_all(token_text.new_decoder(), [100_000]) == ""
+        assert token_text.piece(100_000) == token_text.piece(-1) == b""
 
 
 def _is_utf8(piece: bytes) -> bool:
@@ -101,19 +131,53 @@ def _is_utf8(piece: bytes) -> bool:
     return True
 
 
-class TestDecoder:
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("decoder", "named"),
+        [
+            (None, "no decoder"),
+            (decoders.CTC(), "of type CTC,"),
+            (decoders.Fuse(), "of type Fuse,"),
+            (decoders.Replace("_", " "), "of type Replace,"),
+            (decoders.Sequence([decoders.WordPiece(), decoders.Fuse()]), r"of type WordPiece \+ Fuse,"),
+            (
+                decoders.Sequence([decoders.Metaspace(), decoders.Strip(" ", 0, 1)]),
+                r"of type Metaspace \+ Strip,",
+            ),
+        ],
+    )
+    def test_unknown_decoders(self, decoder: Any, named: str) -> None:
+        with pytest.raises(ModelUnsupported, match=named) as raised:
+            TokenText(_with_decoder(decoder))
+        assert "\n" not in raised.value.message
+        assert "WordPiece and end-of-word BPE" in str(raised.value.hint)
+
+    def test_tokenizers_in_plain_python(self) -> None:
+        with pytest.raises(ModelUnsupported, match="no decoder"):
+            TokenText(object())
+
+    def test_byte_level_among_the_steps_of_another(self) -> None:
+        """As transformers builds it from a Llama-3 GGUF."""
+        steps = [decoders.ByteFallback(), decoders.Fuse(), decoders.Replace("\u2581", " ")]
+        backend = Tokenizer(models.BPE({"\u0120a": 0, "\u00c3": 1, "\u00a9": 2}, []))
+        backend.decoder = decoders.Sequence([*steps, decoders.ByteLevel()])
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+        assert _joined(TokenText(tokenizer), [0, 1, 2]) == _decoded(tokenizer, [0, 1, 2]) == " a\u00e9"
+
+
+class TestJoined:
+    """The bytes of the pieces, joined, against the tokenizer's own decoding."""
+
     @given(st.lists(st.integers(0, 383), max_size=24))
     @settings(max_examples=300, deadline=None)
     def test_byte_level_equals_the_tokenizer(self, ids: list[int]) -> None:
-        tokenizer = tiny_tokenizer()
-        assert decode_all(TokenText(tokenizer).new_decoder(), ids) == _decoded(tokenizer, ids)
+        assert _joined(TokenText(tiny_tokenizer()), ids) == _decoded(tiny_tokenizer(), ids)
 
     @given(st.text(max_size=40))
     @settings(max_examples=100, deadline=None)
     def test_round_trip(self, text: str) -> None:
-        token_text = TokenText(second_tokenizer())
         ids = second_tokenizer().encode(text, add_special_tokens=False)
-        assert decode_all(token_text.new_decoder(), ids) == _decoded(second_tokenizer(), ids)
+        assert _joined(TokenText(second_tokenizer()), ids) == _decoded(second_tokenizer(), ids)
 
     @given(st.text(st.sampled_from("the knight rode out \u00e9\uc5b4\U0001f600ABC"), min_size=1, max_size=30))
     @settings(max_examples=100, deadline=None)
@@ -121,55 +185,35 @@ class TestDecoder:
         tokenizer = metaspace_tokenizer()
         prompt = tokenizer.encode("the castle", add_special_tokens=False)
         ids = tokenizer.encode(text, add_special_tokens=False)
-        answer = decode_all(TokenText(tokenizer).new_decoder(), ids)
+        answer = _joined(TokenText(tokenizer), ids)
         assert _decoded(tokenizer, prompt) + answer == _decoded(tokenizer, prompt + ids)
 
-    @given(st.lists(st.integers(0, 8), max_size=12))
-    @settings(max_examples=100, deadline=None)
-    def test_wordpiece_equals_the_tokenizer(self, ids: list[int]) -> None:
-        tokenizer = _wordpiece()
-        assert decode_all(TokenText(tokenizer).new_decoder(), ids) == _decoded(tokenizer, ids)
+    @given(st.lists(st.integers(0, 11), max_size=12))
+    @settings(max_examples=200, deadline=None)
+    def test_wordpiece_continues_the_prompt(self, ids: list[int]) -> None:
+        tokenizer = wordpiece_tokenizer()
+        prompt = tokenizer.encode("hello knight")
+        answer = _joined(TokenText(tokenizer), ids)
+        assert _decoded(tokenizer, prompt) + answer == _decoded(tokenizer, prompt + ids)
 
-    def test_a_split_character_waits_for_its_last_byte(self) -> None:
-        tokenizer = tiny_tokenizer()
-        decoder = TokenText(tokenizer).new_decoder()
-        ids = tokenizer.encode("\U0001f47d")
-        assert len(ids) > 1
-        assert [decoder.feed(id_) for id_ in ids] == [""] * (len(ids) - 1) + ["\U0001f47d"]
-        assert decoder.flush() == ""
+    @given(st.lists(st.integers(0, 9), max_size=12))
+    @settings(max_examples=200, deadline=None)
+    def test_word_end_keeps_the_last_space(self, ids: list[int]) -> None:
+        tokenizer = word_end_tokenizer()
+        assert _joined(TokenText(tokenizer), ids).removesuffix(" ") == _decoded(tokenizer, ids)
+
+    @given(st.lists(st.integers(0, 9), max_size=12))
+    @settings(max_examples=100, deadline=None)
+    def test_word_end_continues_the_prompt(self, ids: list[int]) -> None:
+        tokenizer = word_end_tokenizer()
+        prompt = tokenizer.convert_tokens_to_ids(["hel", "lo</w>", "kn"])
+        answer = _joined(TokenText(tokenizer), ids)
+        assert _decoded(tokenizer, prompt) + answer.removesuffix(" ") == _decoded(tokenizer, prompt + ids)
 
     def test_an_unfinished_character_is_not_lost(self) -> None:
         tokenizer = tiny_tokenizer()
-        decoder = TokenText(tokenizer).new_decoder()
         ids = tokenizer.encode("ok\U0001f47d")[:-1]
-        assert decode_all(decoder, ids) == "ok\ufffd"
-
-    def test_where_tokens_begin(self) -> None:
-        tokenizer = tiny_tokenizer()
-        decoder = TokenText(tokenizer).new_decoder()
-        ids = [*tokenizer.encode("ab\U0001f47dc"), 2, *tokenizer.encode("d")]
-        begins = []
-        for id_ in ids:
-            decoder.feed(id_)
-            begins.append(decoder.begins)
-        split = len(ids) - 5
-        assert begins == [0, 1, *[2] * split, 3, 4, 4]
-
-    def test_a_token_after_broken_bytes_begins_behind_their_mark(self) -> None:
-        tokenizer = tiny_tokenizer()
-        token_text = TokenText(tokenizer)
-        first_byte = tokenizer.encode("\U0001f47d")[0]
-        letter = tokenizer.encode("x")[0]
-        decoder = token_text.new_decoder()
-        assert (decoder.feed(first_byte), decoder.begins) == ("", 0)
-        assert (decoder.feed(letter), decoder.begins) == ("\ufffdx", 1)
-
-    def test_a_real_replacement_character_is_one_character(self) -> None:
-        tokenizer = tiny_tokenizer()
-        decoder = TokenText(tokenizer).new_decoder()
-        for id_ in tokenizer.encode("\ufffd"):
-            decoder.feed(id_)
-            assert decoder.begins == 0
+        assert _joined(TokenText(tokenizer), ids) == _decoded(tokenizer, ids) == "ok\ufffd"
 
 
 class TestEncoding:
@@ -220,51 +264,3 @@ class TestEncoding:
         given = {"input_ids": [5, 6]} if wrap is dict else wrap([5, 6])
         monkeypatch.setattr(tokenizer, "apply_chat_template", lambda *args, **options: given)
         assert TokenText(tokenizer).encode_chat([Said("user", "x")]) == [5, 6]
-
-
-class TestVocabularies:
-    def test_same(self) -> None:
-        assert compare_vocabularies(TokenText(tiny_tokenizer()), TokenText(tiny_tokenizer())) == 384
-
-    def test_one_is_longer(self) -> None:
-        longer = TokenText(_with_added(AddedToken("<extra>", special=True)))
-        shorter = TokenText(tiny_tokenizer())
-        assert compare_vocabularies(longer, shorter) == compare_vocabularies(shorter, longer) == 384
-
-    def test_first_difference_is_named_with_both_texts(self) -> None:
-        target, drafter = TokenText(tiny_tokenizer()), TokenText(second_tokenizer())
-        first = next(id_ for id_ in range(352) if target.piece(id_) != drafter.piece(id_))
-        with pytest.raises(VocabularyMismatch) as raised:
-            compare_vocabularies(target, drafter)
-        message = raised.value.message
-        assert f"token id {first} " in message
-        assert ascii(target.piece(first).decode()) in message
-        assert ascii(drafter.piece(first).decode()) in message
-        assert message.isascii()
-
-    def test_control_token_against_plain_text(self) -> None:
-        bare = Tokenizer(models.BPE(tiny_tokenizer().get_vocab(), []))
-        bare.decoder = decoders.ByteLevel()
-        bare.add_special_tokens(["<|endoftext|>", "<|im_end|>"])
-        other = TokenText(PreTrainedTokenizerFast(tokenizer_object=bare))
-        with pytest.raises(
-            VocabularyMismatch, match=r"token id 1 .*added token '<\|im_start\|>' in the target"
-        ):
-            compare_vocabularies(TokenText(tiny_tokenizer()), other)
-
-    def test_same_bytes_spelled_otherwise(self) -> None:
-        """Byte-level and SentencePiece spellings of one token are the same text."""
-        byte_level = Tokenizer(models.BPE({"a": 0, "\u0120the": 1}, []))
-        byte_level.decoder = decoders.ByteLevel()
-        metaspace = Tokenizer(models.BPE({"a": 0, "\u2581the": 1}, []))
-        metaspace.decoder = decoders.Metaspace()
-        one, other = (TokenText(PreTrainedTokenizerFast(tokenizer_object=t)) for t in (byte_level, metaspace))
-        assert compare_vocabularies(one, other) == 2
-
-    def test_holes_are_no_difference(self) -> None:
-        vocabularies = ({"a": 0, "b": 1, "d": 3}, {"a": 0, "c": 2, "d": 3})
-        one, other = (
-            TokenText(PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(v, unk_token="a"))))
-            for v in vocabularies
-        )
-        assert compare_vocabularies(one, other) == 4

@@ -128,6 +128,28 @@ def metaspace_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
+@lru_cache(maxsize=1)
+def wordpiece_tokenizer() -> PreTrainedTokenizerFast:
+    """Made like BERT's: "##" before what goes on with a word; 12 ids, the second one special."""
+    words = ["[UNK]", "[SEP]", "hello", "world", "knight", "##ly", "##s", "rode", "out", ".", "##d", "'"]
+    backend = Tokenizer(models.WordPiece({word: id_ for id_, word in enumerate(words)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", sep_token="[SEP]")
+
+
+@lru_cache(maxsize=1)
+def word_end_tokenizer() -> PreTrainedTokenizerFast:
+    """Made like the first GPT's: "</w>" behind what ends a word; 10 ids, the first one special."""
+    words = ["<unk>", "hel", "lo</w>", "wor", "ld</w>", "caf\u00e9</w>", "a", "a</w>", ".</w>", "kn"]
+    backend = Tokenizer(
+        models.BPE({word: id_ for id_, word in enumerate(words)}, [], end_of_word_suffix="</w>")
+    )
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.decoder = decoders.BPEDecoder(suffix="</w>")
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+
+
 def _merges_of(word: str, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     """Left-to-right merges that build ``word``; its prefixes join the vocabulary."""
     merges = []
