@@ -11,7 +11,14 @@ from pathlib import Path
 from engine.models.folder import read_folder
 from engine.models.safetensors_files import SINGLE
 
-LAYERS = (0, 1, 2, 3, 4, 5, 6, 7)
+LAYERS = (0, 1, 8, 9, 11, 21, 24, 25)
+"""8 of the built-in model's 30, found by leaving out one after the other and then exchanging one at a time.
+
+What counted was how often the cut and the whole model prefer the same next token, on five answers to chat
+prompts of which none is measured: 15 %. The first eight layers do so in 9 %; eight that are spread evenly or
+taken from both ends, in 0 to 2 %. So small a model has no layers to spare: this is a drafter of low
+acceptance, made to compare two implementations of one method, not to pay.
+"""
 
 _LAYER = re.compile(r"(.*\blayers\.)(\d+)(\..*)")
 

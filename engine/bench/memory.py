@@ -1,4 +1,4 @@
-"""Memory of a whole session, measured in a fresh process, above what torch and transformers take anyway.
+"""Memory of a whole session, in a fresh process, above what torch and transformers take by themselves.
 
 ``python -m engine.bench.memory REQUEST`` is that process; it prints what it measured as JSON.
 """
@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes, above those of the process with torch and transformers imported."""
+    """Bytes, above those of the process with torch, transformers and the model's code there imported."""
 
     load_peak: int
     steady: int
@@ -63,15 +63,15 @@ def measure(request: Request) -> Memory:
 
 def _child(request: Request) -> Memory:
     from engine.bench import peers
-
-    assert peers.NEEDED, "transformers is imported"
-    before = _resident("VmRSS")
     from engine.config import Config
-    from engine.context import Message
     from engine.models.load import describe
-    from engine.session import Session
 
     config = Config.model_validate(request.config)
+    peers.import_all(describe(config.verify.model_name).folder.path)
+    before = _resident("VmRSS")
+    from engine.context import Message
+    from engine.session import Session
+
     session = Session(config)
     session.load()
     load_peak = _resident("VmHWM") - before

@@ -10,17 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.bench.clock import CommitClock, Timed
 
 VERSION: str = transformers.__version__
-NEEDED = (AutoModelForCausalLM, AutoTokenizer, PreTrainedModel)
-"""transformers imports its parts when they are first named; these are what any use of a model brings in."""
+
+
+def import_all(folder: Path) -> None:
+    """Have transformers import what the model of this folder needs: it imports each part when first named.
+
+    The model is built without weights, on torch's meta device, and dropped.
+    """
+    with torch.device("meta"):
+        AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
 
 
 class _Stream:

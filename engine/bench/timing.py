@@ -11,7 +11,8 @@ from engine.bench.arms import Arm
 from engine.bench.clock import Timed
 
 RESAMPLES = 2000
-WARM_UP_TOKENS = 12
+WARM_UP_TOKENS = 32
+"""More than any first round commits, so that a second one follows."""
 
 
 @dataclass(frozen=True, slots=True)
