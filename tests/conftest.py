@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +24,14 @@ def builtin_lm() -> CausalLM:
 
 
 @pytest.fixture(scope="session")
-def cut_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder: 8 of the built-in model's 30 layers."""
+def cut_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A model folder: 8 of the built-in model's 30 layers. 230 MB, so it goes again at the end."""
     from engine.bench.cut import LAYERS, cut_layers
     from engine.models.load import describe
 
-    return cut_layers(describe(BUILTIN).folder.path, tmp_path_factory.mktemp("models") / "cut", LAYERS)
+    folder = tmp_path_factory.mktemp("models") / "cut"
+    yield cut_layers(describe(BUILTIN).folder.path, folder, LAYERS)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from engine.bench import peers
-from engine.bench.report import Row, json_line, table, written_into
+from engine.bench.report import Row, json_line, line, table, written_into
 from engine.bench.rows import ROWS, Lab, Setup
 from engine.models.devices import fast_bfloat16
 from engine.models.quiet import quiet
@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
             lab = Lab(setup, dtype, Path(scratch))
             for name in (name for name, its_dtype in wanted if its_dtype == dtype):
                 sys.stderr.write(f"[{time.monotonic() - start:4.0f} s] {name}, {dtype}\n")
-                rows += ROWS[name](lab)
+                for row in ROWS[name](lab):
+                    rows.append(row)
+                    sys.stderr.write(f"         {line(row)}\n")  # a run that is ended keeps what it measured
             context["k"] |= {f"{name}-{dtype}": k for name, k in lab.chosen.items()}
     context["seconds"] = round(time.monotonic() - start, 1)
     context["load_average_after"] = os.getloadavg()[0]

@@ -54,6 +54,11 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def line(row: Row) -> str:
+    """One row by itself."""
+    return "  ".join(filter(None, _cells(row)))
+
+
 def json_line(rows: Sequence[Row], context: Mapping[str, Any]) -> str:
     """Everything in one line of JSON."""
     told = [

@@ -30,12 +30,12 @@ class Setup:
     chat: Sequence[Prompt] = prompts.CHAT
     tuning_copy: Sequence[Prompt] = prompts.TUNING_COPY
     tuning_chat: Sequence[Prompt] = prompts.TUNING_CHAT
-    chat_tokens: int = 40
-    copy_tokens: int = 96
-    tuning_tokens: int = 32
+    chat_tokens: int = 32
+    copy_tokens: int = 80
+    tuning_tokens: int = 24
     memory_tokens: int = 128
-    lookup_ks: tuple[int, ...] = (4, 6, 8, 12)
-    drafter_ks: tuple[int, ...] = (1, 2, 3, 5)
+    lookup_ks: tuple[int, ...] = (8, 12, 16)
+    drafter_ks: tuple[int, ...] = (1, 2, 3)
     repeats: int = 1
     """How often every prompt is decoded there and back."""
 
