@@ -36,6 +36,8 @@ class Origin(StrEnum):
     """The target's own token, after every draft token was accepted."""
     PLAIN = "plain"
     """Plain decoding, no draft."""
+    GIVEN = "given"
+    """Put there by the user: kept from an earlier run, or chosen at a branch."""
 
 
 class EndReason(StrEnum):
@@ -192,6 +194,9 @@ class RunStarted(Event):
     max_new_tokens: int
     max_rounds: int | None
     stop: tuple[str, ...]
+    given: tuple[int, ...] = ()
+    """Ids the answer starts with, kept or chosen by the user; not counted in any measure."""
+    given_pieces: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

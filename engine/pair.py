@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -14,14 +14,14 @@ import torch
 
 from engine import __version__, registry
 from engine.autoregressive import PlainDecoder
-from engine.config import Config
+from engine.config import Config, RunConfig
 from engine.drafters.base import Drafter, DrafterContext
 from engine.draws import Draws
 from engine.errors import OutOfMemory
 from engine.events import ModelInfo, Settings
 from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
-from engine.models.devices import place, set_threads
+from engine.models.devices import dtype_name, place, set_threads
 from engine.models.load import Source, describe, estimate, load_model
 from engine.models.memory import check_fits, free_on
 from engine.models.token_text import compare_vocabularies
@@ -126,6 +126,11 @@ class Pair:
             scratch.check_length(len(some[:2]), model.model.config.model_type)
             model.clock.take_ms()
 
+    def models(self) -> dict[str, CausalLM]:
+        """The models held, by their role."""
+        drafter = self.drafter.context.model
+        return {"target": self.target, **({"drafter": drafter} if drafter else {})}
+
     def describe(self) -> dict[str, Any]:
         """Versions, machine and models, for the header of a recording."""
         drafter = self.drafter.model_info
@@ -158,11 +163,20 @@ class Reporter(Protocol):
     def finished(self, role: str, info: ModelInfo) -> None: ...
 
 
-def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool]) -> Pair:
+def load_pair(
+    config: Config,
+    reporter: Reporter,
+    cancelled: Callable[[], bool],
+    loaded: MutableMapping[str, CausalLM],
+) -> Pair:
     """Find, check, estimate and load what the configuration names.
 
     Nothing is loaded before both models are known to fit into the memory. A drafter that IS the target shares
     its weights.
+
+    Args:
+        loaded: models that are held already, by their role; one that still fits the configuration is kept,
+            the others are let go before anything is loaded: the mapping is emptied.
 
     Raises:
         UserError, ResourceError: with the reason and what to do.
@@ -177,20 +191,29 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool])
     def report(role: str) -> Callable[[str, int, int | None], None]:
         return lambda stage, done, total: reporter.progress(role, stage, done, total)
 
+    models = {role: model for role, model in loaded.items() if _still_fits(model, names.get(role), run)}
+    loaded.clear()
+    if "target" not in models:  # a drafter reads through its target's tokenizer
+        models.clear()
+    twins = names.get("drafter") == names["target"]
+    missing = {role: name for role, name in names.items() if role not in models}
     sources: dict[str, Source] = {}
-    for role, name in names.items():
+    for role, name in missing.items():
         reporter.started(role, name)
-        same = role == "drafter" and name == names["target"]
-        sources[role] = sources["target"] if same else describe(name, report(role), cancelled)
+        shared = sources.get("target") if twins else None
+        sources[role] = shared or describe(name, report(role), cancelled)
     _check_memory(config, sources)
 
-    models: dict[str, CausalLM] = {}
-    for role, source in sources.items():
-        if role == "drafter" and source is sources["target"]:
+    for role in missing:
+        if role == "drafter" and twins:
             model = models["target"].twin()
         else:
             model = load_model(
-                source, device=run.device, dtype=run.dtype, on_progress=report(role), cancelled=cancelled
+                sources[role],
+                device=run.device,
+                dtype=run.dtype,
+                on_progress=report(role),
+                cancelled=cancelled,
             )
         models[role] = model
         reporter.finished(role, model.info)
@@ -217,18 +240,30 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool])
     return Pair(target, drafter, target.new_cache(), threads, notices)
 
 
+def _still_fits(model: CausalLM, name: str | None, run: RunConfig) -> bool:
+    """Whether a held model is the one that the configuration asks for, where and how it asks for it."""
+    placement = place(run.device, run.dtype)
+    return (
+        model.info.name == name
+        and model.info.dtype == dtype_name(placement.dtype)
+        and model.device == placement.device
+    )
+
+
 def _check_memory(config: Config, sources: Mapping[str, Source]) -> None:
     run = config.run
     placement = place(run.device, run.dtype)
     max_new_tokens, _ = config.resolved_limits()
     tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
-    estimates = [
-        estimate(each, device=run.device, dtype=run.dtype, tokens=tokens) for each in sources.values()
-    ]
-    if sources.get("drafter") is sources["target"]:  # shared weights, a cache of its own
-        estimates[1] = replace(estimates[1], weights=0)
+    estimates = {
+        role: estimate(source, device=run.device, dtype=run.dtype, tokens=tokens)
+        for role, source in sources.items()
+    }
+    if "drafter" in estimates and config.draft.model_name == config.verify.model_name:
+        # Shared weights, a cache of its own.
+        estimates["drafter"] = replace(estimates["drafter"], weights=0)
     free, where = free_on(placement.device, placement.balanced)
-    check_fits(estimates, free, where)
+    check_fits(estimates.values(), free, where)
 
 
 @contextmanager

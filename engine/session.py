@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
 from engine.context import Message, messages_to
-from engine.errors import DiskError, InvariantError, PromptTooLong
+from engine.errors import DiskError, InvariantError, PromptTooLong, SpeculateError
 from engine.events import (
     BaselineFinished,
     BaselineProgress,
     BaselineStarted,
     EndReason,
     Event,
+    Failed,
     LoadFinished,
     LoadProgress,
     LoadStarted,
@@ -70,6 +71,8 @@ class Session:
         self._start_ns = time.monotonic_ns()
         self._cancelled = threading.Event()
         self._run = 0
+        self._given: tuple[int, ...] = ()
+        self._changed: Config | None = None
         self._held: list[int] = []  # ids whose keys and values the target's cache holds
         self._last: tuple[Answer, Settings] | None = None
 
@@ -77,6 +80,8 @@ class Session:
 
     def load(self, tell: Tell = lambda _: None) -> None:
         """Load target and drafter, check that they fit each other and the memory, warm up.
+
+        Called again after ``config`` was exchanged it loads what differs. If that fails nothing stays loaded.
 
         Args:
             tell: called with LoadStarted, LoadProgress, LoadFinished and Notice events as they happen.
@@ -94,8 +99,10 @@ class Session:
 
         self._cancelled.clear()
         with map_torch_errors():
+            held, self._pair = (self._pair.models() if self._pair else {}), None
+            self._held = []
             reporter = _LoadReporter(self._stamp, record_and_tell)
-            self._pair = load_pair(self.config, reporter, self._cancelled.is_set)
+            self._pair = load_pair(self.config, reporter, self._cancelled.is_set, held)
             for key, text in self._pair.notices:
                 record_and_tell(Notice(*self._stamp(), key, text))
             self._pair.warm_up(self.config.draft.num_draft_tokens)
@@ -107,10 +114,20 @@ class Session:
             raise InvariantError("the session's models are not loaded yet")
         return self._pair
 
+    @property
+    def held(self) -> tuple[ModelInfo | None, ModelInfo | None]:
+        """Target and drafter model that are in memory."""
+        if self._pair is None:
+            return None, None
+        return self._pair.target.info, self._pair.drafter.model_info
+
     # -- running
 
-    def generate(self, messages: Sequence[Message]) -> Iterator[Event]:
+    def generate(self, messages: Sequence[Message], given: Sequence[int] = ()) -> Iterator[Event]:
         """Answer the messages: RunStarted, SegmentStarted, PrefillProgress, ..., Round, ..., RunFinished.
+
+        Args:
+            given: ids the answer starts with: a run that is continued, or a branch.
 
         Raises:
             PromptTooLong: the prompt leaves no room for an answer.
@@ -122,7 +139,9 @@ class Session:
         self._cancelled.clear()
         prompt = self._prompt(messages)
         settings = self.pair.settings(self.config, self.seed)
-        answer = Answer(prompt, self.pair.target.text, self._limits(len(prompt)))
+        answer = Answer([*prompt, *given], self.pair.target.text, self._limits(len(prompt) + len(given)))
+        self._given = tuple(given)
+        self._changed = None
         self._run += 1
         self.run_statistics = Statistics()
         self._last = (answer, settings)
@@ -138,18 +157,21 @@ class Session:
     def _generate(self, answer: Answer, settings: Settings) -> Iterator[Event]:
         pair, limits = self.pair, answer.limits
         max_rounds = self.config.resolved_limits()[1]
+        prompt = answer.tokens[: len(answer.tokens) - len(self._given)]
         reused = pair.rewind(self._held, answer.tokens)
         pair.reserve(len(answer.tokens) + self._expected(max_rounds))
         yield RunStarted(
             *self._stamp(),
             run=self._run,
             mode="speculative",
-            prompt=tuple(answer.tokens),
-            prompt_pieces=tuple(pair.target.text.piece(id) for id in answer.tokens),
+            prompt=tuple(prompt),
+            prompt_pieces=tuple(map(pair.target.text.piece, prompt)),
             reused=reused,
             max_new_tokens=limits.max_new_tokens,
             max_rounds=max_rounds,
             stop=limits.stop,
+            given=self._given,
+            given_pieces=tuple(map(pair.target.text.piece, self._given)),
         )
         yield SegmentStarted(*self._stamp(), 1, settings)
         speculator = pair.speculator(settings, 1, self._stamp)
@@ -172,6 +194,13 @@ class Session:
         decode_ms, first_ms, number, told_off = 0.0, None, 0, False
         while reason is None:
             number += 1
+            if self._changed is not None:
+                self.config, self._changed = self._changed, None
+                settings = pair.settings(self.config, self.seed)
+                self._last = (answer, settings)
+                speculator = pair.speculator(settings, speculator.settings_id + 1, self._stamp)
+                pair.drafter.reserve(len(answer.tokens) + self._expected(max_rounds))
+                yield SegmentStarted(*self._stamp(), speculator.settings_id, settings)
             round_ = speculator.round(answer, number)
             decode_ms += round_.ms
             first_ms = round_.ms if first_ms is None else first_ms
@@ -263,18 +292,48 @@ class Session:
         self.run_statistics.set_baseline(finished)
         yield finished
 
+    def change(self, config: Config) -> None:
+        """Decode with these settings from the next round on, as a new segment; ``load`` loads models."""
+        if config.sampling.seed is not None:
+            self.seed = config.sampling.seed
+        self._changed = config
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        """What the target would read: ids and their bytes."""
+        prompt = self._prompt(messages)
+        return tuple(prompt), tuple(map(self.pair.target.text.piece, prompt))
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Ids of a text that goes on from what stands before it."""
+        return tuple(self.pair.target.text.encode_more(text))
+
     def cancel(self) -> None:
         """End the work in progress at the next commit, prefill chunk or bit of a download. Any thread may."""
         self._cancelled.set()
 
-    def close(self) -> None:
-        """Free the models and end the recording."""
-        self._pair = None
-        self._last = None
+    def record(self, recorder: Recorder | None) -> None:
+        """Record from the next run on, or stop; a recording in progress ends."""
         if self.recorder:
             self.recorder.close()
+        self.recorder = recorder
+
+    def eject(self) -> None:
+        """Free the models; ``load`` brings them back."""
+        self._pair = None
+        self._last = None
+        self._held = []
+
+    def close(self) -> None:
+        """Free the models and end the recording."""
+        self.eject()
+        self.record(None)
 
     # -- telling
+
+    def failure(self, error: SpeculateError) -> Failed:
+        """The event that tells of an error, recorded like the others."""
+        failed = Failed(*self._stamp(), type(error).__name__, error.message, error.hint)
+        return next(e for e in self._released(failed) if isinstance(e, Failed))
 
     def statistics(self) -> dict[str, Any]:
         """The machine-readable measures of the last run."""

@@ -165,6 +165,13 @@ class TokenText:
         """Prompt ids of the contents, joined by line ends; a BOS only where the tokenizer itself puts one."""
         return _checked(self.tokenizer("\n".join(message.content for message in messages)))
 
+    def encode_more(self, text: str) -> list[int]:
+        """Ids of a text that goes on from what stands before it: no special tokens, no space put in front."""
+        lead = "\n" if self._kind is _Kind.METASPACE else ""
+        before: list[int] = self.tokenizer(lead, add_special_tokens=False)["input_ids"] if lead else []
+        ids: list[int] = self.tokenizer(lead + text, add_special_tokens=False)["input_ids"]
+        return ids[len(before) :] if ids[: len(before)] == before else ids
+
 
 def compare_vocabularies(target: TokenText, drafter: TokenText) -> int:
     """How many leading ids mean the same to both: the ids that may be drafted.

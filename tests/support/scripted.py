@@ -28,6 +28,7 @@ from engine.events import (
     DraftToken,
     EndReason,
     Event,
+    Failed,
     LoadFinished,
     LoadProgress,
     LoadStarted,
@@ -153,6 +154,9 @@ class ScriptedSession:
         self.config = config
         self.script = script or Script()
         self.closed = False
+        self.loaded = False
+        self.given: tuple[int, ...] = ()
+        self.changed: list[Config] = []
         self.messages: tuple[Message, ...] = ()
         self._recorder = recorder
         self._cancelled = threading.Event()
@@ -160,6 +164,11 @@ class ScriptedSession:
         self._seq = 0
         self._start = time.monotonic_ns()
         self._runs = 0
+
+    @property
+    def held(self) -> tuple[ModelInfo | None, ModelInfo | None]:
+        """Target and drafter model that are in memory."""
+        return (self.script.target, self.script.drafter) if self.loaded else (None, None)
 
     def load(self, tell: Callable[[Event], None] = lambda event: None) -> None:
         """Tell of loading the models; nothing of it is recorded."""
@@ -174,6 +183,7 @@ class ScriptedSession:
             for done in (0, info.weight_bytes // 2, info.weight_bytes):
                 tell(self._stamped(LoadProgress(0, 0, role, "read", done, info.weight_bytes)))
             tell(self._stamped(LoadFinished(0, 0, role, info, 12.5)))
+        self.loaded = True
         for notice in self.script.notices:
             tell(self._stamped(notice))
 
@@ -183,9 +193,11 @@ class ScriptedSession:
         config = self.config.model_dump(mode="json")
         return {"versions": {}, "machine": machine, "seed": SEED, "config": config}
 
-    def generate(self, messages: Sequence[Message]) -> Iterator[Event]:
+    def generate(self, messages: Sequence[Message], given: Sequence[int] = ()) -> Iterator[Event]:
         """Tell the rounds, up to the limits of the configuration."""
         self.messages = tuple(messages)
+        self.given = tuple(given)
+        applied = len(self.changed)
         self._cancelled.clear()
         self._runs += 1
         self._statistics = Statistics()
@@ -197,6 +209,8 @@ class ScriptedSession:
                 *(0, 0, self._runs, "speculative", (1, 2, 3), (b"a", b"b", b"c"), 0, max_new_tokens or 2000),
                 max_rounds=max_rounds,
                 stop=self.config.run.stop,
+                given=self.given,
+                given_pieces=tuple(b"<%d>" % id_ for id_ in self.given),
             )
         )
         yield from self._tell(SegmentStarted(0, 0, 1, self._settings()))
@@ -209,6 +223,10 @@ class ScriptedSession:
                 time.sleep(self.script.stubborn_s)
             if self._cancelled.is_set():
                 break
+            if len(self.changed) > applied:
+                applied = len(self.changed)
+                self.config = self.changed[-1]
+                yield from self._tell(SegmentStarted(0, 0, applied + 1, self._settings()))
             self._statistics.add(round_)
             told += 1
             yield from self._tell(round_)
@@ -238,6 +256,34 @@ class ScriptedSession:
         )
         self._statistics.set_baseline(finished)
         yield from self._tell(finished)
+
+    def change(self, config: Config) -> None:
+        """Use other settings from the next round on."""
+        self.changed.append(config)
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        """One token a word."""
+        text = " ".join(f"{message.role} {message.content}" for message in messages)
+        words = tuple(word.encode() for word in text.split())
+        return tuple(range(len(words))), words
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """One token a word."""
+        return tuple(len(word) for word in text.split())
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Record from the next run on, or stop."""
+        self._recorder = recorder
+
+    def eject(self) -> None:
+        """Free the models."""
+        self.loaded = False
+
+    def failure(self, error: SpeculateError) -> Failed:
+        """The event that tells of an error."""
+        failed = self._stamped(Failed(0, 0, type(error).__name__, error.message, error.hint))
+        assert isinstance(failed, Failed)
+        return failed
 
     def statistics(self) -> dict[str, object]:
         """The measures of the last run."""
