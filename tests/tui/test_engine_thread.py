@@ -1,0 +1,247 @@
+"""The engine's thread, driven with a scripted session: no torch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+from support.scripted import Script, Scripted, make_round
+
+from engine.config import Config, parse_config
+from engine.context import Message
+from engine.errors import ModelNotFound
+from engine.events import (
+    BaselineFinished,
+    EndReason,
+    Failed,
+    LoadFinished,
+    Round,
+    RunFinished,
+    SegmentStarted,
+)
+from tui.engine_thread import Ask, Change, Eject, EngineThread, Generate, Load
+from tui.state import Busy, Held, Idle, PauseReached
+
+CONFIG = parse_config('[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "scripted"\n', "test")
+QUESTION = (Message("user", "Hello"),)
+PATIENCE_S = 10.0
+
+
+class Listener:
+    """Collects what the thread says."""
+
+    def __init__(self, script: Script, config: Config = CONFIG) -> None:
+        self.factory = Scripted(script)
+        self.woken = 0
+        self.told: list[Any] = []
+        self.thread = EngineThread(config, self._wake, cast(Any, self.factory))
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    @property
+    def session(self) -> Any:
+        return self.factory.made[0]
+
+    def until(self, found: Callable[[list[Any]], bool]) -> list[Any]:
+        end = time.monotonic() + PATIENCE_S
+        while not found(self.told):
+            assert time.monotonic() < end, f"still waiting; told: {self.told}"
+            self.told.extend(self.thread.drain())
+            time.sleep(0.001)
+        return self.told
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(event, kind) for event in self.told)
+
+    def until_count(self, kind: type, count: int = 1) -> list[Any]:
+        return self.until(lambda told: sum(isinstance(event, kind) for event in told) >= count)
+
+    def stays(self, kind: type, count: int) -> None:
+        """Nothing more of this kind comes for a while."""
+        time.sleep(0.05)
+        self.told.extend(self.thread.drain())
+        assert self.count(kind) == count
+
+
+@contextmanager
+def listening(script: Script | None = None, config: Config = CONFIG) -> Iterator[Listener]:
+    listener = Listener(script or Script(), config)
+    listener.thread.start()
+    try:
+        yield listener
+    finally:
+        assert listener.thread.stop(PATIENCE_S)
+        assert listener.session.closed
+
+
+def rounds(count: int) -> tuple[Round, ...]:
+    return tuple(make_round(number, 3, number % 4) for number in range(1, count + 1))
+
+
+ENDLESS = Script(rounds=rounds(5000), pause_s=0.002)
+LONG = parse_config(
+    '[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "scripted"\n[run]\nmax_new_tokens = 100000\n', "test"
+)
+
+
+def test_a_run_is_told_in_order_and_the_baseline_follows() -> None:
+    with listening() as listener:
+        listener.thread.send(Load(CONFIG))
+        listener.thread.send(Generate(QUESTION, given=(7,)))
+        told = listener.until_count(Idle, 2)
+        kinds = [type(event) for event in told]
+        assert kinds[0] is Busy
+        assert kinds.index(LoadFinished) < kinds.index(Held) < kinds.index(Round)
+        assert kinds.index(RunFinished) < kinds.index(BaselineFinished)
+        assert kinds[-1] is Idle
+        assert listener.session.given == (7,)
+
+
+def test_pause_step_and_resume() -> None:
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(Round)
+        listener.thread.pause()
+        listener.until_count(PauseReached)
+        before = listener.count(Round)
+        listener.stays(Round, before)
+        listener.thread.step_round()
+        listener.until_count(PauseReached, 2)
+        assert listener.count(Round) == before + 1
+        listener.stays(Round, before + 1)
+        listener.thread.resume()
+        listener.until_count(Round, before + 5)
+
+
+def test_a_step_from_rest_reads_the_prompt_and_does_one_round() -> None:
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.step_round()
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(PauseReached)
+        assert listener.count(Round) == 1
+        listener.stays(Round, 1)
+
+
+def test_no_step_is_lost() -> None:
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.pause()
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(PauseReached)
+        for _ in range(3):
+            listener.thread.step_round()
+        listener.until_count(PauseReached, 2)
+        assert listener.count(Round) == 3
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_cancel_keeps_the_text_and_measures_nothing(paused: bool) -> None:
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(Round, 2)
+        if paused:
+            listener.thread.pause()
+            listener.until_count(PauseReached)
+        listener.thread.cancel()
+        told = listener.until_count(Idle)
+        finished = next(event for event in told if isinstance(event, RunFinished))
+        assert finished.reason is EndReason.CANCELLED
+        assert listener.count(Round) >= 2
+        assert listener.count(BaselineFinished) == 0
+        # The next run is not paused and not cancelled.
+        listener.thread.send(Generate(QUESTION))
+        listener.until(lambda told: sum(isinstance(event, RunFinished) for event in told) == 1)
+        listener.until_count(Round, listener.count(Round) + 3)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_settings_change_between_two_rounds(paused: bool) -> None:
+    other = parse_config(
+        '[draft]\nmethod = "lookup"\nnum_draft_tokens = 2\n[verify]\nmodel_name = "scripted"\n', "test"
+    )
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(Round)
+        if paused:
+            listener.thread.pause()
+            listener.until_count(PauseReached)
+        listener.thread.send(Change(other))
+        listener.thread.resume()
+        told = listener.until_count(SegmentStarted, 2)
+        segments = [event for event in told if isinstance(event, SegmentStarted)]
+        assert segments[1].settings.num_draft_tokens == 2
+
+
+def test_a_question_is_answered_while_paused() -> None:
+    answers: list[object] = []
+    answered = threading.Event()
+
+    def reply(answer: object) -> None:
+        answers.append(answer)
+        answered.set()
+
+    def refuse(session: object) -> object:
+        raise ModelNotFound("there is no model 'x'", "name another one")
+
+    with listening(ENDLESS, LONG) as listener:
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(Round)
+        listener.thread.pause()
+        listener.until_count(PauseReached)
+        for question in (lambda session: session.config, refuse):
+            answered.clear()
+            listener.thread.send(Ask(question, reply))
+            assert answered.wait(PATIENCE_S)
+    assert answers[0] == LONG
+    assert isinstance(answers[1], ModelNotFound)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ModelNotFound("there is no model 'x'", "name another one"), "there is no model 'x'"),
+        (ZeroDivisionError("division by zero"), "internal error: ZeroDivisionError: division by zero"),
+    ],
+)
+@pytest.mark.parametrize("where", ["load_error", "run_error"])
+def test_an_error_is_told_and_the_thread_goes_on(where: str, error: Exception, message: str) -> None:
+    script = Script(load_error=error) if where == "load_error" else Script(run_error=error)
+    with listening(script) as listener:
+        listener.thread.send(Load(CONFIG))
+        listener.thread.send(Generate(QUESTION))
+        told = listener.until_count(Failed)
+        assert next(event for event in told if isinstance(event, Failed)).message == message
+        listener.until_count(Idle, 2)
+        listener.thread.send(Eject())
+        listener.until_count(Idle, 3)
+        assert listener.thread.alive
+
+
+def test_a_new_command_ends_the_measurement() -> None:
+    script = Script(pause_s=PATIENCE_S, rounds=rounds(1))
+    with listening(script) as listener:
+        listener.thread.send(Generate(QUESTION))
+        listener.thread.send(Eject())
+        told = listener.until_count(Idle, 2)
+        assert [event.complete for event in told if isinstance(event, BaselineFinished)] == [False]
+
+
+def test_the_screen_is_woken_once_for_many_events() -> None:
+    with listening(Script(rounds=rounds(10))) as listener:
+        listener.thread.send(Generate(QUESTION))
+        while not listener.session.messages or listener.thread._mail:
+            time.sleep(0.001)
+        time.sleep(0.2)
+        assert listener.woken == 1
+        assert listener.until_count(Idle)
+        assert not listener.thread.backlog
+
+
+def test_a_thread_that_never_started_stops() -> None:
+    listener = Listener(Script())
+    assert listener.thread.stop(0.1)
+    assert listener.session.closed

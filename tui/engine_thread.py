@@ -1,0 +1,286 @@
+"""The one thread that owns the session, and so torch, the models and their caches.
+
+Commands go in through a mailbox, events come out through a queue; neither side waits for the other. A gate
+between two rounds lets a run pause, go on by one round, or end. The thread outlives a crash of the screen and
+is a daemon, so that a hung pass cannot keep the program from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+
+from engine.config import Config
+from engine.context import Message
+from engine.errors import Cancelled, EngineError, SpeculateError
+from engine.events import EndReason, PlainStep, PrefillProgress, Round, RunFinished
+from engine.recording import Recorder
+from engine.session import Session
+from tui.state import Busy, Held, Idle, PauseReached, Told
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load what the configuration names; models that it names and that are held are kept."""
+
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Eject:
+    """Free all models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer the messages, then time plain decoding if the configuration says so."""
+
+    messages: tuple[Message, ...]
+    given: tuple[int, ...] = ()
+    """Ids the answer starts with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Decode the next rounds with these settings."""
+
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Record from the next run on, or stop recording."""
+
+    recorder: Recorder | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Run a function on the engine's thread; ``reply`` is called there with what it returns or raises."""
+
+    function: Callable[[Session], object]
+    reply: Callable[[object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """End the thread."""
+
+
+Command = Load | Eject | Generate | Change | Record | Ask | Shutdown
+
+BETWEEN_ROUNDS = (Change, Ask)
+"""Commands that a run in progress carries out at its next checkpoint; the others wait for its end."""
+
+
+class Mode(Enum):
+    """How far the gate is open."""
+
+    RUN = auto()
+    PAUSE = auto()
+    STEP = auto()
+    """So many rounds as were asked for, then PAUSE."""
+
+
+class EngineThread:
+    """Runs a session.
+
+    Args:
+        config: of the session; nothing is loaded before ``Load``.
+        wake: called from the engine's thread when the first event after a ``drain`` is there.
+        session_factory: what makes the session; a scripted one in tests.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        wake: Callable[[], None] = lambda: None,
+        session_factory: Callable[[Config], Session] = Session,
+    ) -> None:
+        self.wake = wake
+        self._session = session_factory(config)
+        self._events: SimpleQueue[Told] = SimpleQueue()
+        self._awake = threading.Event()
+        self._changed = threading.Condition()
+        self._mail: deque[Command] = deque()
+        self._mode = Mode.RUN
+        self._steps = 0  # rounds that were asked for and did not end yet
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    # -- called from the screen's thread
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def send(self, command: Command) -> None:
+        """Have a command carried out; they are taken in order."""
+        with self._changed:
+            self._mail.append(command)
+            self._changed.notify_all()
+
+    def pause(self) -> None:
+        """Stop before the next round; ``PauseReached`` tells when."""
+        self._set(Mode.PAUSE)
+
+    def resume(self) -> None:
+        """Go on."""
+        self._set(Mode.RUN)
+
+    def step_round(self) -> None:
+        """Go on by one round; asked for again before it ended, by one more."""
+        with self._changed:
+            self._steps = self._steps + 1 if self._mode is Mode.STEP else 1
+            self._set(Mode.STEP)
+
+    def cancel(self) -> None:
+        """End the work in progress, paused or not; what a run has written is kept."""
+        self._session.cancel()
+        self._set(Mode.RUN)
+
+    def drain(self) -> Iterator[Told]:
+        """The events so far, oldest first; stop drawing whenever time is up."""
+        self._awake.clear()  # before the queue is looked at, so that an event after the last look wakes again
+        while True:
+            try:
+                yield self._events.get_nowait()
+            except Empty:
+                return
+
+    @property
+    def backlog(self) -> bool:
+        """Whether events wait."""
+        return not self._events.empty()
+
+    def stop(self, timeout: float) -> bool:
+        """Cancel, end the thread, wait for it; whether it ended in ``timeout`` seconds."""
+        with self._changed:
+            self._mail.clear()
+            self._mail.append(Shutdown())
+            self._changed.notify_all()
+        self.cancel()
+        if self._thread.ident is None:
+            self._session.close()
+            return True
+        self._thread.join(timeout)
+        return not self.alive
+
+    # -- the engine's thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._mail)
+                command = self._mail.popleft()
+            if isinstance(command, Shutdown):
+                self._session.close()
+                return
+            self._say(Busy(type(command).__name__))
+            try:
+                self._do(command)
+            except Cancelled:
+                pass
+            except SpeculateError as error:
+                self._say(self._session.failure(error))
+            except Exception as error:  # noqa: BLE001 - the boundary: the screen outlives every fault here
+                unexpected = EngineError(f"internal error: {type(error).__name__}: {error}")
+                self._say(self._session.failure(unexpected))
+            self._say(Idle())
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Load(config):
+                self._use(config)
+                try:
+                    self._session.load(self._say)
+                finally:
+                    self._say(Held(*self._session.held))
+            case Eject():
+                self._session.eject()
+                self._say(Held(*self._session.held))
+            case Generate(messages, given):
+                self._generate(messages, given)
+            case Change(config):
+                self._use(config)
+            case Record(recorder):
+                self._session.record(recorder)
+            case Ask(function, reply):
+                self._answer(function, reply)
+            case Shutdown():
+                raise AssertionError("Shutdown ends the loop before")
+
+    def _use(self, config: Config) -> None:
+        """Take settings over while no run is in progress; ``change`` takes the seed over."""
+        self._session.change(config)
+        self._session.config = config
+
+    def _generate(self, messages: tuple[Message, ...], given: tuple[int, ...]) -> None:
+        reason = None
+        for event in self._session.generate(messages, given):
+            self._say(event)
+            if isinstance(event, RunFinished):
+                reason = event.reason
+            elif isinstance(event, Round | PlainStep | PrefillProgress):
+                self._checkpoint(stepped=not isinstance(event, PrefillProgress))
+        if reason is EndReason.CANCELLED or self._session.config.run.baseline == "off":
+            return
+        for event in self._session.baseline():
+            self._say(event)
+            if self._mail:  # somebody wants something else: a measurement is no reason to wait
+                self._session.cancel()
+
+    def _checkpoint(self, *, stepped: bool) -> None:
+        """Between two rounds: carry out what may be done here, then wait while the gate is closed.
+
+        ``stepped``: a round ended, so a step is done; reading the prompt is no step.
+        """
+        told = False
+        with self._changed:
+            if stepped and self._mode is Mode.STEP:
+                self._steps -= 1
+                if not self._steps:
+                    self._set(Mode.PAUSE)
+        while True:
+            with self._changed:
+                command = self._mail[0] if self._mail and isinstance(self._mail[0], BETWEEN_ROUNDS) else None
+                if command is not None:
+                    self._mail.popleft()
+                elif self._mode is not Mode.PAUSE:
+                    break
+                elif told:
+                    self._changed.wait()
+                    continue
+            if command is None:
+                told = True
+                self._say(PauseReached())
+            elif isinstance(command, Change):
+                self._session.change(command.config)
+            elif isinstance(command, Ask):
+                self._answer(command.function, command.reply)
+
+    def _answer(self, function: Callable[[Session], object], reply: Callable[[object], None]) -> None:
+        try:
+            value: object = function(self._session)
+        except SpeculateError as error:
+            value = error
+        reply(value)
+
+    def _say(self, event: Told) -> None:
+        self._events.put(event)
+        if not self._awake.is_set():
+            self._awake.set()
+            self.wake()
+
+    def _set(self, mode: Mode) -> None:
+        with self._changed:
+            self._mode = mode
+            self._changed.notify_all()

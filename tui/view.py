@@ -1,0 +1,197 @@
+"""What the app knows, as one immutable value, and what can happen to it. ``tui.state`` has the changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.events import (
+    BaselineFinished,
+    Event,
+    Failed,
+    ModelInfo,
+    Notice,
+    Origin,
+    Round,
+    RunFinished,
+    Settings,
+)
+from tui.measures import NOTHING, Measures
+from tui.thinking import NO_THINKING, Thinking
+from tui.trail import Trail
+
+
+class Phase(StrEnum):
+    """What is going on."""
+
+    EMPTY = "empty"
+    """No model is loaded."""
+    LOADING = "loading"
+    READY = "ready"
+    PREFILL = "prefill"
+    """The prompt is being read."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    BASELINE = "baseline"
+    """Plain decoding is being timed."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputToken:
+    """A token of the answer."""
+
+    id: int
+    piece: bytes
+    origin: Origin
+    round: int
+    """Index into ``ViewState.rounds``; -1 where no round made it (plain decoding, given tokens)."""
+    slot: int
+    """Place in its round; elsewhere the place in the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadView:
+    """A model on its way into memory."""
+
+    role: str
+    name: str
+    stage: str
+    """"" until the first progress; then "download", "hash", "convert" or "read"."""
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineView:
+    """The measurement of plain decoding for this run."""
+
+    done: int
+    total: int
+    finished: BaselineFinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """Everything the panes show. A slice that did not change stays the same object."""
+
+    phase: Phase = Phase.EMPTY
+    replay: bool = False
+    busy: str | None = None
+    """Name of the command the engine works on; None while it waits for one, and in a replay."""
+    running: bool = False
+    """An answer is on its way, at a pause too."""
+    pausing: bool = False
+    """A pause was asked for and not reached yet."""
+
+    load: LoadView | None = None
+    """The one that made progress last."""
+    loads: tuple[LoadView, ...] = ()
+    """All that are still on their way."""
+    target: ModelInfo | None = None
+    drafter: ModelInfo | None = None
+    notices: Trail[Notice] = field(default_factory=Trail)
+    failure: Failed | None = None
+
+    run: int = 0
+    """Number of the run; 0 before the first."""
+    mode: str = "speculative"
+    """"speculative" or "plain"."""
+    max_new_tokens: int = 0
+    max_rounds: int | None = None
+    prompt: tuple[int, ...] = ()
+    prompt_pieces: tuple[bytes, ...] = ()
+    given: int = 0
+    """Leading tokens of ``output`` that were kept or chosen, not generated."""
+    reused: int = 0
+    """Leading prompt tokens that the cache still held."""
+    prefill_done: int = 0
+    prefill_total: int = 0
+    prefill_ms: float | None = None
+
+    settings: Settings | None = None
+    settings_id: int = 0
+    segment_start: int = 0
+    """Index of the segment's first round."""
+
+    rounds: Trail[Round] = field(default_factory=Trail)
+    output: Trail[OutputToken] = field(default_factory=Trail)
+    text: Trail[str] = field(default_factory=Trail)
+    """Joined, the text of the answer, as the model wrote it (not made safe). One chunk for the given tokens
+    if there are any, one for each round or plain step, one for the tail if there is one."""
+    thinking: Thinking = NO_THINKING
+    segment: Measures = NOTHING
+    total: Measures = NOTHING
+    baseline: BaselineView | None = None
+    reference: BaselineFinished | None = None
+    """The last plain decoding that was measured to its end with this target: what the measures compare with.
+    It is an earlier run's until this run has its own."""
+    reference_run: int = 0
+    finished: RunFinished | None = None
+
+    revealed: int | None = None
+    """Revealed steps of the newest round; None: everything is shown. See ``tui.reveal``."""
+    awaiting: bool = False
+    """The next token was asked for and all are shown: the next round arrives hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The engine's thread begins a command."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The engine's thread waits for a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReached:
+    """The engine stands still at a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Which models are in memory now; loads tell of what they change only."""
+
+    target: ModelInfo | None
+    drafter: ModelInfo | None
+
+
+Told = Event | Busy | Idle | PauseReached | Held
+"""What a source tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevealNext:
+    """Show the newest round's next step; with everything shown, hide the round that comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevealAll:
+    """Show everything, and whatever comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The user paused. A live engine reaches the pause later, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The user went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureSeen:
+    """The user read the failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Forget the run; the models stay."""
+
+
+UiAction = RevealNext | RevealAll | Paused | Resumed | FailureSeen | Reset
