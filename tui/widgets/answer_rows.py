@@ -1,0 +1,89 @@
+"""The rows of an answer: a line for the thinking, the thinking itself unless it is folded, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tui.state import OutputToken
+from tui.widgets.flow import FlowRow, TokenFlow
+
+
+class AnswerRows:
+    """Wrapped tokens, the leading ones thinking."""
+
+    def __init__(self, new_flow: Callable[[int], TokenFlow], *, folded: bool = True) -> None:
+        """``new_flow`` makes an empty flow that begins with the token of an index."""
+        self.folded = folded
+        self.thinking = 0
+        """Leading tokens that are thinking."""
+        self._new_flow = new_flow
+        self._thought, self._said = new_flow(0), new_flow(0)
+
+    def add(self, tokens: Sequence[OutputToken], known: int, thinking: int) -> int:
+        """Lay out ``tokens`` from index ``known`` on; the index of the first row that changed.
+
+        Args:
+            thinking: how many leading tokens are thinking. Of the known ones as many as before.
+        """
+        first = len(self)
+        self.thinking = thinking
+        if known < thinking:
+            changed = self._thought.append(token.piece for token in tokens[known:thinking])
+            self._said = self._new_flow(thinking)
+            first = 0 if self.folded else min(first, 1 + changed)
+        start = max(known, thinking)
+        if start < len(tokens):
+            first = min(first, self._head + self._said.append(token.piece for token in tokens[start:]))
+        return first
+
+    def finish(self) -> int:
+        """No more tokens come; the index of the first row that changed."""
+        if self._said.rows:
+            return self._head + self._said.finish()
+        if self._thought.rows:
+            self._thought.finish()
+        return 0
+
+    @property
+    def laid_out(self) -> int:
+        """Rows laid out so far, in all."""
+        return self._thought.laid_out + self._said.laid_out
+
+    @property
+    def _head(self) -> int:
+        """Rows before those of the rest."""
+        return 0 if not self.thinking else 1 if self.folded else 1 + len(self._thought.rows)
+
+    def __len__(self) -> int:
+        return self._head + len(self._said.rows)
+
+    def __getitem__(self, y: int) -> FlowRow | None:
+        """A row; None for the line that stands for the thinking."""
+        if y >= self._head:
+            return self._said.rows[y - self._head]
+        return self._thought.rows[y - 1] if y else None
+
+    def first_token(self, y: int) -> int:
+        """The token that a row begins with."""
+        row = self[y]
+        return 0 if row is None else row.first
+
+    def last_token(self, y: int) -> int:
+        """The token that a row ends with; of an empty row the one it begins with."""
+        row = self[y]
+        return self.first_token(y) if row is None or not row.runs else row.runs[-1].token
+
+    def row_of(self, token: int) -> int:
+        """The last row in which a token has characters."""
+        if token >= self.thinking:
+            return self._head + self._said.row_of(token)
+        return 0 if self.folded else 1 + self._thought.row_of(token)
+
+    def rows_of(self, token: int) -> list[int]:
+        """All rows in which a token has characters, last first."""
+        y = self.row_of(token)
+        rows = [y]
+        while y > 0 and self.first_token(y) >= token:
+            y -= 1
+            rows.append(y)
+        return rows

@@ -1,0 +1,82 @@
+"""The answer that is being written, as rows that grow at their end. Knows nothing of Textual."""
+
+from __future__ import annotations
+
+from tui.glyphs import UNICODE
+from tui.state import Phase, Trail, ViewState, visible_text
+from tui.thinking import split_thinking
+from tui.widgets.context_rows import Look, new_flow, text_row, thinking_rows, title_row
+from tui.widgets.rows import Row
+
+
+class LiveAnswer:
+    """A title, the thinking in one line, and the text as far as it may be shown."""
+
+    def __init__(self) -> None:
+        self._head: list[Row] = []
+        self._flow = new_flow(Look(1, UNICODE))
+        self._chunks: Trail[str] = Trail()  # of the text, as far as it is laid out
+
+    def restart(self, look: Look) -> None:
+        """Lay out from the beginning: another run, another width."""
+        self._head, self._flow, self._chunks = [], new_flow(look), Trail()
+
+    def __len__(self) -> int:
+        return len(self._head) + len(self._flow.rows)
+
+    def row(self, y: int) -> Row:
+        """One of the rows."""
+        head = len(self._head)
+        return self._head[y] if y < head else text_row(self._flow.rows[y - head])
+
+    def update(self, state: ViewState, look: Look, number: str) -> tuple[int, int | None]:
+        """Follow a state; only new text is laid out.
+
+        Returns:
+            How many title rows look different, and the first row from which on all are new (None: none).
+        """
+        chunks, thinking = visible_text(state), state.thinking
+        known = len(self._chunks)
+        goes_on = len(chunks) >= known and (not known or chunks[known - 1] is self._chunks[known - 1])
+        head = self._titles(state, look, number)
+        if not goes_on or len(head) != len(self._head):
+            self._flow, known = new_flow(look), 0
+        differs = 0 if head == self._head else len(head)
+        all_new = len(head) != len(self._head) or not goes_on
+        self._head = head
+        new = chunks[known:]
+        if thinking.count and thinking.inside:
+            new, chunks = [], Trail()
+        elif thinking.count and not known:
+            new = [split_thinking("".join(chunks), opened=True)[1]]
+        self._chunks = chunks
+        changed = self._flow.append(part.encode("utf-8", "surrogatepass") for part in new) if new else None
+        if all_new:
+            return differs, 0
+        return differs, None if changed is None else len(head) + changed
+
+    @staticmethod
+    def _titles(state: ViewState, look: Look, number: str) -> list[Row]:
+        written = len(state.output)
+        count = f"{written:,} token{'s' * (written != 1)}"
+        if state.phase is Phase.PREFILL:
+            count = "the prompt is read"
+        elif state.finished is None:
+            count += ", being written"
+        rows = [title_row(look, number, "assistant", count)]
+        if state.thinking.count:
+            rows += thinking_rows(look, "", state.thinking.count, "tokens", unfolded=False)
+        return rows
+
+
+def is_live(state: ViewState, last: str | None) -> bool:
+    """Whether the answer stands for itself; ``last`` is the last message, if the assistant said it.
+
+    An answer that ended, or failed, stands for itself until it is a message of the conversation.
+    """
+    if not state.run or state.phase in {Phase.EMPTY, Phase.LOADING}:
+        return False
+    if state.finished is None and state.running:
+        return True
+    text = "".join(state.text)
+    return bool(text) and not (last is not None and last.endswith(text))

@@ -1,0 +1,293 @@
+"""How fast the run is, against plain decoding that was really measured, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.reactive import var
+
+from tui.glyphs import bar_with_tick, sparkline
+from tui.state import NOTHING, Measures, ViewState, recent
+from tui.why import verdict_sentence
+from tui.widgets.bars import bar_pieces, digit_lines, shown, size, time_rows
+from tui.widgets.fixed import FixedView
+from tui.widgets.rows import Piece, Row, clip_row, padded, wrap
+
+_LABEL = 11
+_BESIDE = 20
+"""Columns that a sentence beside the digits needs."""
+_POSITION = 5
+"""Columns of a position of the draft."""
+_LEAST_SCALE = 2.0
+"""The bar's right end, in times plain decoding; it grows with the speedup."""
+
+Number = Callable[[Measures, str], str]
+"""A measure as text; the second argument is what an absent one reads."""
+
+
+def _alpha(measures: Measures, absent: str) -> str:
+    alpha, error = measures.alpha_hat, measures.alpha_hat_error
+    if alpha is None or error is None:
+        return absent
+    return f"{alpha:.2f}±{error:.2f}"
+
+
+_NUMBERS: tuple[tuple[str, Number], ...] = (
+    ("speedup", lambda m, none: none if m.speedup is None else f"{m.speedup:.2f}x"),
+    ("tokens/s", lambda m, none: shown(m.tokens_per_second, ".1f", none)),
+    ("plain", lambda m, none: shown(m.baseline_tokens_per_second, ".1f", none)),
+    ("tau", lambda m, none: shown(m.tau, ".2f", none)),
+    ("alpha-hat", _alpha),
+    ("efficiency", lambda m, none: shown(m.draft_efficiency, ".0%", none)),
+    ("tokens", lambda m, _: str(m.tokens)),
+    ("rounds", lambda m, _: str(m.rounds)),
+)
+
+
+class GaugePane(FixedView):
+    """The measures of the segment, with those of the whole run beside them."""
+
+    HELP: ClassVar[str] = (
+        "The large number is the speed of this segment (since the settings last changed) in times plain "
+        "decoding; it is there once plain decoding was measured on this machine. tau: tokens a round. "
+        "alpha-hat: how likely a draft is accepted when it is judged. efficiency: accepted of all drafted "
+        "tokens. plain: tokens/s of plain decoding. Prediction and best K come with a measurement of the "
+        "costs."
+    )
+    DEFAULT_CSS = """
+    GaugePane.-compact { border: none; height: 1; overflow-y: hidden; scrollbar-size-vertical: 0;
+        scrollbar-gutter: auto; }
+    GaugePane.-compact:focus { border: none; text-style: bold; }
+    GaugePane > .gauge--position { color: $mark-accepted; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"gauge--position"}
+
+    compact: var[bool] = var(False)
+    """One line, for narrow screens."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.border_title = "Gauge"
+        self._state = ViewState()
+        self._now = NOTHING
+        self._memory: int | None = None
+
+    # -- the app's side
+
+    def show(self, state: ViewState) -> None:
+        """Show the measures of a state."""
+        before, self._state = self._state, state
+        slices = ("segment", "total", "baseline", "reference", "replay", "rounds", "run", "segment_start")
+        if all(getattr(before, name) is getattr(state, name) for name in slices):
+            return
+        self.border_title = "Gauge, REPLAY" if state.replay else "Gauge"
+        self._now = recent(state)
+        self.update_rows()
+
+    def show_memory(self, count: int | None) -> None:
+        """Show how much memory the process holds, in bytes."""
+        if count is None or self._memory is None or size(count) != size(self._memory):
+            self._memory = count
+            self.update_rows()
+
+    def watch_compact(self, compact: bool) -> None:
+        self.set_class(compact, "-compact")
+        if self.is_mounted:
+            self.update_rows()
+
+    # -- rows
+
+    @property
+    def _is_compact(self) -> bool:
+        return self.compact or self.has_class("-compact")
+
+    def make_rows(self) -> list[Row]:
+        if self._is_compact:
+            return [self._line()]
+        state, width = self._state, self.row_width
+        measures = state.segment
+        rows = [*self._head(measures), *self._scale(measures), *self._notes(), *self._numbers()]
+        rows += self._pairs(
+            ("TTFT", self._ttft(state.total)),
+            ("memory", self._memory_text()),
+            ("predicted", self._absent),
+            ("best K", self._absent),
+        )
+        rows += self._positions(measures)
+        rows.append(self._heading("time a round"))
+        count = max(measures.rounds, 1)
+        times = (measures.draft_ms / count, measures.verify_ms / count, measures.host_ms / count)
+        rows += time_rows(times, width, self.glyphs)
+        rows += self._spark()
+        return rows
+
+    @property
+    def _absent(self) -> str:
+        return self.glyphs.absent
+
+    def _style(self, speedup: float | None) -> str:
+        if speedup is None:
+            return "lines--dim"
+        return "lines--good" if speedup >= 1 else "lines--bad"
+
+    def _head(self, measures: Measures) -> list[Row]:
+        """The speedup in large digits, with its meaning beside it, or below where there is no room."""
+        text = self._absent if measures.speedup is None else f"{measures.speedup:.2f}x"
+        style, width = self._style(measures.speedup), self.row_width
+        large = digit_lines(text)
+        if self.ascii or measures.speedup is None or len(large[0]) > width:
+            large = (text,)
+        digits = [Piece(line, style, -1, text if y == 0 else "") for y, line in enumerate(large)]
+        sentence, column = verdict_sentence(measures), len(large[0]) + 2
+        beside = wrap(sentence, width - column) if width - column >= _BESIDE else []
+        if not beside or len(beside) > max(len(large), 3):
+            return [*(Row((piece,)) for piece in digits), *wrap(sentence, width)]
+        while len(digits) < len(beside):
+            digits.append(Piece(" " * (column - 2)))
+        more = [row.pieces for row in beside] + [()] * len(digits)
+        return [Row((piece, Piece("  "), *words)) for piece, words in zip(digits, more, strict=False)]
+
+    def _scale(self, measures: Measures) -> list[Row]:
+        """A bar with a tick where plain decoding is, and what the tick is."""
+        width, speedup = self.row_width, measures.speedup
+        top = max(_LEAST_SCALE, math.ceil((speedup or 0.0) * 1.05))
+        cells = bar_with_tick((speedup or 0.0) / top, 1 / top, width, self.glyphs)
+        at = min(int(width / top), width - 1)
+        end = f"{top:.0f}x"
+        label = " " * at + "1.0x"
+        if len(label) + len(end) < width:
+            label += " " * (width - len(label) - len(end)) + end
+        return [
+            Row(bar_pieces(cells, self._style(speedup), self.glyphs)),
+            Row(clip_row((Piece(label, "lines--dim"),), width, "")),
+        ]
+
+    def _notes(self) -> list[Row]:
+        """What there is to say about the measurement of plain decoding."""
+        state = self._state
+        rows: list[Row] = []
+        timing = state.baseline
+        if timing is not None and timing.finished is None:
+            rows += wrap(
+                f"Timing plain decoding: {timing.done} of {timing.total} tokens.",
+                self.row_width,
+                "lines--dim",
+            )
+        elif state.reference is not None and state.reference_run != state.run:
+            rows += wrap(
+                f"Plain decoding as timed in run {state.reference_run}.", self.row_width, "lines--dim"
+            )
+        if timing is not None and timing.finished is not None and timing.finished.identical is not None:
+            same = "Plain decoding wrote the same tokens."
+            at = timing.finished.first_difference
+            if not timing.finished.identical:
+                same = "Plain decoding wrote other tokens" + (
+                    "." if at is None else f" from token {at + 1} on."
+                )
+            rows += wrap(same, self.row_width, "lines--dim")
+        return rows
+
+    def _columns(self) -> list[tuple[str, Measures]]:
+        """What the numbers are shown of, as many as there is room for."""
+        state = self._state
+        columns = [("segment", state.segment), ("run", state.total), ("now", self._now)]
+        return columns[: min(max((self.row_width - _LABEL) // 9, 1), 3)]
+
+    def _numbers(self) -> list[Row]:
+        columns, width = self._columns(), self.row_width
+        cell = max(min((width - _LABEL) // len(columns), 11), 1)
+        rows = [self._table_row("", [f"{name:>{cell}}" for name, _ in columns], "lines--dim")]
+        for label, number in _NUMBERS:
+            texts = [number(measures, self._absent) for _, measures in columns]
+            if self.ascii:
+                texts = [text.replace("±", "+-") for text in texts]
+            # A number that has no room goes without its error.
+            texts = [
+                text if len(text) < cell else text.partition("±")[0].partition("+-")[0] for text in texts
+            ]
+            rows.append(self._table_row(label, [f"{text:>{cell}}" for text in texts], ""))
+        return rows
+
+    def _table_row(self, label: str, cells: list[str], style: str) -> Row:
+        pieces = (Piece(padded(label, _LABEL), "lines--dim"), Piece("".join(cells), style))
+        return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))
+
+    def _pairs(self, *pairs: tuple[str, str]) -> list[Row]:
+        """Labels and values, two a row where there is room."""
+        cell = max(min((self.row_width - _LABEL) // len(self._columns()), 11), 1)
+        each = 2 if self.row_width >= _LABEL + cell + 18 else 1
+        rows: list[Row] = []
+        for start in range(0, len(pairs), each):
+            pieces: list[Piece] = []
+            for label, value in pairs[start : start + each]:
+                if pieces:
+                    pieces += [Piece(f"  {label:<8}", "lines--dim"), Piece(f"{value:>8}")]
+                else:
+                    pieces += [Piece(padded(label, _LABEL), "lines--dim"), Piece(f"{value:>{cell}}")]
+            rows.append(Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis)))
+        return rows
+
+    def _heading(self, text: str) -> Row:
+        return Row(clip_row((Piece(text, "lines--strong"),), self.row_width, self.glyphs.ellipsis))
+
+    def _ttft(self, measures: Measures) -> str:
+        return self._absent if measures.ttft_ms is None else f"{measures.ttft_ms:.0f} ms"
+
+    def _memory_text(self) -> str:
+        return self._absent if self._memory is None else size(self._memory)
+
+    def _positions(self, measures: Measures) -> list[Row]:
+        """A column for each place in the draft: how often all drafts up to it were accepted."""
+        shares = measures.acceptance_by_position
+        if not shares:
+            return []
+        glyphs = self.glyphs
+        room = max(self.row_width // _POSITION, 1)
+        cut = shares[:room]
+        heights = sparkline(cut, glyphs, top=1.0)
+        numbers = "".join(f"{index + 1:>{_POSITION}}" for index in range(len(cut)))
+        bars = "".join(f"{height:>{_POSITION}}" for height in heights)
+        rates = "".join(f"{share:>{_POSITION}.0%}" for share in cut)
+        heading = (
+            "accepted up to draft" if len(cut) == len(shares) else f"accepted up to draft (of {len(shares)})"
+        )
+        return [
+            self._heading(heading),
+            Row((Piece(numbers, "lines--dim"),)),
+            Row((Piece(bars, "gauge--position"),)),
+            Row((Piece(rates),)),
+        ]
+
+    def _spark(self) -> list[Row]:
+        """Tokens of the newest rounds of the segment."""
+        state = self._state
+        start = max(state.segment_start, len(state.rounds) - self.row_width)
+        rounds = state.rounds[start:]
+        if not rounds:
+            return []
+        top = max(round_.k for round_ in rounds) + 1
+        line = sparkline((len(round_.tokens) for round_ in rounds), self.glyphs, top=top)
+        return [self._heading(f"tokens a round (up to {top})"), Row((Piece(line, "lines--target"),))]
+
+    def _line(self) -> Row:
+        """The one line of the compact form."""
+        measures, absent = self._state.segment, self._absent
+        speedup = f"speedup {absent}" if measures.speedup is None else f"{measures.speedup:.2f}x"
+        parts = [
+            ("tok/s", shown(measures.tokens_per_second, ".1f", absent)),
+            ("plain", shown(measures.baseline_tokens_per_second, ".1f", absent)),
+            ("tau", shown(measures.tau, ".2f", absent)),
+            ("alpha", shown(measures.alpha_hat, ".2f", absent)),
+            ("eff", shown(measures.draft_efficiency, ".0%", absent)),
+            ("TTFT", self._ttft(self._state.total)),
+            ("mem", self._memory_text()),
+        ]
+        word = ""
+        if measures.speedup is not None and f"{measures.speedup:.2f}" != "1.00":
+            word = " faster" if measures.speedup > 1 else " slower"
+        pieces = [Piece(speedup + word, self._style(measures.speedup))]
+        for name, value in parts:
+            pieces += [Piece(f"  {name} ", "lines--dim"), Piece(value)]
+        return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))

@@ -1,0 +1,287 @@
+"""The answer, token by token, each marked by where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tui.glyphs import Glyphs
+from tui.marks import Mark, legend, mark_of_origin, marked_output
+from tui.state import OutputToken, Phase, Trail, ViewState, visible_output
+from tui.widgets.answer_rows import AnswerRows
+from tui.widgets.flow import Kind, Run, TokenFlow
+from tui.widgets.lines import LineView
+from tui.widgets.messages import BranchRequested, TokenSelected
+from tui.widgets.painted import BARE
+from tui.widgets.rows import Piece, Row
+
+_SPECULATIVE = (Mark.ACCEPTED, Mark.CORRECTION, Mark.BONUS)
+_EMPTY = {
+    Phase.EMPTY: "No model is loaded yet. Load models, or play a recording: the answer appears here.",
+    Phase.LOADING: "The models are being loaded. The answer will appear here, token by token.",
+    Phase.PREFILL: "The target reads the prompt. The answer will appear here, token by token.",
+}
+_NO_ANSWER = "No answer yet. Send a message, or start the run: the answer appears here, token by token."
+
+
+class OutputPane(LineView):
+    """The answer as wrapped tokens."""
+
+    HELP: ClassVar[str] = (
+        "The answer, token by token. A token's style says where it comes from: the last line explains the "
+        "marks, m switches them off. Left and right go from token to token; enter shows the round a token "
+        "comes from, b goes on from another token instead of it. t folds and unfolds what the model "
+        "thinks before it answers. / searches."
+    )
+    DEFAULT_CSS = """
+    OutputPane > .output--fold { color: $foreground 70%; text-style: italic; }
+    OutputPane > .output--chip { text-style: reverse; }
+    OutputPane > .output--blank { color: $foreground 45%; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"output--fold", "output--chip", "output--blank"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "token(-1)", "Token", id="output.left", tooltip="To the token before", show=False),
+        Binding("right,l", "token(1)", "Token", id="output.right", tooltip="To the next token", show=False),
+        Binding(
+            "enter", "choose", "Inspect", id="output.choose", tooltip="Look into the token at the cursor"
+        ),
+        Binding(
+            "b", "branch", "Branch", id="output.branch", tooltip="Go on from another token than this one"
+        ),
+        Binding("m", "marks", "Marks", id="output.marks", tooltip="Marks on or off"),
+        Binding("t", "fold", "Thinking", id="output.fold", tooltip="Fold or unfold the thinking"),
+    ]
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.border_title = "Output"
+        self.marks = True
+        self.cursor: int | None = None
+        """Index of the token at the cursor."""
+        self._state = ViewState()
+        self._output: Trail[OutputToken] = Trail()
+        self._thinking = 0  # leading tokens that are thinking
+        self._finished = False
+        self._rows = AnswerRows(lambda first: TokenFlow(1, first=first))
+
+    # -- the app's side
+
+    def show(self, state: ViewState) -> None:
+        """Show the answer of a state; only what is new is laid out."""
+        before, self._state = self._state, state
+        output, finished = visible_output(state), state.finished is not None
+        thinking = min(state.thinking.count, len(output))
+        if output is self._output and finished == self._finished and before.phase is state.phase:
+            return
+        goes_on = before.run == state.run and not self._finished and self._goes_on(output, thinking)
+        known = len(self._output) if goes_on else 0
+        self._output, self._thinking, self._finished = output, thinking, finished
+        if not self.is_laid_out:
+            return
+        if not goes_on:
+            self._rows = AnswerRows(self._flow, folded=self.folded)
+            self.cursor = self.cursor if self.cursor is not None and self.cursor < len(output) else None
+        self.rows_changed(self._add(known))
+        if known < thinking:
+            self.repaint_row(0)
+
+    def select(self, index: int | None) -> None:
+        """Put the cursor on a token; None: on none."""
+        before, self.cursor = self.cursor, index
+        if before == index:
+            return
+        for token in (before, index):
+            if token is not None and token < len(self._output):
+                for y in self._rows.rows_of(token):
+                    self.repaint_row(y)
+        if index is not None and index < len(self._output):
+            self.show_row(self._rows.row_of(index))
+        self.foot_changed()
+        self.refresh_bindings()
+
+    # -- laying out
+
+    def _goes_on(self, output: Trail[OutputToken], thinking: int) -> bool:
+        """Whether what is shown is the beginning of this output."""
+        known = len(self._output)
+        if len(output) < known or min(thinking, known) != self._thinking:
+            return False
+        return not known or output[known - 1] is self._output[-1]
+
+    def _flow(self, first: int) -> TokenFlow:
+        return TokenFlow(self.row_width, first=first, ascii_only=self.ascii, newline=self.glyphs.newline)
+
+    def _add(self, known: int) -> int:
+        """Lay out the tokens from ``known`` on; the first row that changed."""
+        first = self._rows.add(self._output, known, self._thinking)
+        return min(first, self._rows.finish()) if self._finished else first
+
+    def lay_out(self) -> None:
+        top = None
+        if not self.follows and self.row_total():
+            top = self._rows.first_token(min(self.scroll_offset.y, self.row_total() - 1))
+        self._rows = AnswerRows(self._flow, folded=self._rows.folded)
+        self._add(0)
+        self.rows_changed(0)
+        if top is not None:
+            self.scroll_to(y=self._rows.row_of(top), animate=False)
+
+    # -- rows
+
+    @property
+    def laid_out(self) -> int:
+        """Rows laid out so far, in all."""
+        return self._rows.laid_out
+
+    @property
+    def folded(self) -> bool:
+        """Whether the thinking is one line."""
+        return self._rows.folded
+
+    def row_total(self) -> int:
+        return len(self._rows)
+
+    def build_row(self, y: int) -> Row:
+        row = self._rows[y]
+        if row is None:
+            return self._fold_row()
+        glyphs = self.glyphs
+        return Row(tuple(piece for run in row.runs for piece in self._pieces(run, glyphs)), row.soft)
+
+    def _pieces(self, run: Run, glyphs: Glyphs) -> Iterator[Piece]:
+        text, kind = run.text, run.kind
+        source = None if text == run.source or kind == Kind.CHIP else run.source
+        names = [mark_of_origin(self._output[run.token].origin).component] if self.marks else []
+        if kind == Kind.NEWLINE:
+            text, source = text if self.marks or run.token == self.cursor else "", ""
+        elif self.marks and kind == Kind.BLANK:
+            text, source = ("_" if glyphs.ascii_only else glyphs.separator) * len(text), run.source
+        elif self.marks and kind == Kind.TAB and not glyphs.ascii_only:
+            text = glyphs.arrow + text[1:]
+        if kind == Kind.CHIP:
+            names.append("output--chip")
+        elif kind:
+            names = ["output--blank"]
+        if run.token == self.cursor:
+            names.append("lines--cursor")
+        style = " ".join(names)
+        word = text.lstrip(" ")
+        if kind == Kind.TEXT and word != text:
+            # No line under the blanks before a word: it would read as an underscore.
+            yield Piece(text[: len(text) - len(word)], f"{style} {BARE}".strip(), run.token)
+            text = word
+        if text or source:
+            yield Piece(text, style, run.token, source)
+
+    def _fold_row(self) -> Row:
+        glyphs, thinking = self.glyphs, self._state.thinking
+        sign = glyphs.folded if self.folded else glyphs.unfolded
+        text = f"{sign} thinking: {self._thinking} token{'s' if self._thinking != 1 else ''}"
+        accepted = thinking.measures.draft_efficiency
+        if accepted is not None and self.row_width >= 50:
+            text += f", {accepted:.0%} of the drafts accepted"
+        if thinking.inside and not self._finished:
+            text += glyphs.ellipsis
+        return Row((Piece(text, "output--fold", 0, ""),))
+
+    def empty_text(self) -> str:
+        return _EMPTY.get(self._state.phase, _NO_ANSWER)
+
+    def legend(self) -> tuple[Piece, ...]:
+        if self.cursor is not None and self.cursor < len(self._output):
+            return self._cursor_legend(self.cursor)
+        if not self._output:
+            return ()
+        if not self.marks:
+            return (Piece("marks off (m)", "lines--dim"),)
+        marks: tuple[Mark, ...] = _SPECULATIVE if self._state.mode == "speculative" else (Mark.PLAIN,)
+        if self._state.given:
+            marks = (*marks, Mark.GIVEN)
+        pieces: list[Piece] = []
+        for entry in legend(self.glyphs, marks):
+            pieces += [Piece(entry.text, entry.component), Piece("  ")]
+        return tuple(pieces)
+
+    def _cursor_legend(self, index: int) -> tuple[Piece, ...]:
+        token = self._output[index]
+        shown = marked_output(token, self.glyphs)
+        where = "" if token.round < 0 else f", round {self._state.rounds[token.round].number}"
+        return (
+            Piece(f"{index + 1}/{len(self._output)} "),
+            Piece(shown.text, shown.component),
+            Piece(f" {shown.mark}{where}, id {token.id}", "lines--dim"),
+        )
+
+    # -- keys and mouse
+
+    def holds_still(self) -> bool:
+        return self.cursor is not None
+
+    def has_cursor(self) -> bool:
+        return self.cursor is not None
+
+    def drop_cursor(self) -> None:
+        self.select(None)
+
+    def to_end(self, *, last: bool) -> None:
+        self.select(None)
+        super().to_end(last=last)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in {"choose", "branch"}:
+            return self.cursor is not None
+        if action == "fold":
+            return self._thinking > 0
+        return super().check_action(action, parameters)
+
+    def move(self, by: int) -> None:
+        """The cursor goes up or down, to the token above or below; without one the view scrolls."""
+        if self.cursor is None:
+            super().move(by)
+            return
+        y = self._rows.row_of(self.cursor)
+        column = 0
+        for piece in self.build_row(y).pieces:
+            if piece.key == self.cursor:
+                break
+            column += len(piece.text)
+        target = min(max(y + by, 0), self.row_total() - 1)
+        while 0 < target < self.row_total() - 1 and self._rows[target] is None:
+            target += 1 if by > 0 else -1
+        key = self.key_at(target, column)
+        self.select(key if key >= 0 else min(self._rows.last_token(target), len(self._output) - 1))
+
+    def action_token(self, by: int) -> None:
+        if not self._output:
+            return
+        low = self._thinking if self.folded else 0
+        last = len(self._output) - 1
+        at = last if self.cursor is None else self.cursor + by
+        self.select(min(max(at, low), last))
+
+    def action_choose(self) -> None:
+        if self.cursor is not None:
+            self.post_message(TokenSelected(self.cursor))
+
+    def action_branch(self) -> None:
+        if self.cursor is not None:
+            self.post_message(BranchRequested(self.cursor))
+
+    def action_marks(self) -> None:
+        self.marks = not self.marks
+        self.repaint()
+
+    def action_fold(self) -> None:
+        self._rows.folded = not self.folded
+        if self.folded and self.cursor is not None and self.cursor < self._thinking:
+            self.select(None)
+        self.rows_changed(0)
+
+    def clicked(self, y: int, key: int, column: int) -> None:
+        if self._rows[y] is None:
+            self.action_fold()
+        elif key >= 0:
+            self.select(key)
+            self.post_message(TokenSelected(key))

@@ -1,0 +1,238 @@
+"""The app's own lines: what goes on, the tabs, the keys that apply now, an offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from engine.config import Config
+from tui.glyphs import Glyphs, bar, glyph_set
+from tui.safe_text import visible
+from tui.state import Phase, ViewState
+
+_BAR = 12
+_ROOMY = 70
+"""Columns of the screen from which the tabs have a space before them too."""
+Part = tuple[str, str]
+"""A text, safe to show, and its style."""
+
+
+class OneLine(Widget):
+    """A line that is painted only when its text changes; what has no room is cut at its end."""
+
+    DEFAULT_CSS = """
+    OneLine { height: 1; width: 1fr; background: $panel; color: $foreground; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._parts: tuple[Part, ...] = ()
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs this terminal can show."""
+        return glyph_set(bool(getattr(self.app, "ascii", False)))
+
+    def set_parts(self, parts: Sequence[Part]) -> None:
+        """Show other texts."""
+        if tuple(parts) != self._parts:
+            self._parts = tuple(parts)
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(text for text, _ in self._parts)
+
+    def render(self) -> Content:
+        return Content.assemble(*self._parts)
+
+    def part_at(self, column: int) -> int | None:
+        """Which part stands at a column."""
+        for at, (text, _) in enumerate(self._parts):
+            column -= cell_len(text)
+            if column < 0:
+                return at
+        return None
+
+
+_PHASES = {
+    Phase.EMPTY: "no model",
+    Phase.LOADING: "loading",
+    Phase.READY: "ready",
+    Phase.PREFILL: "reading the prompt",
+    Phase.RUNNING: "running",
+    Phase.PAUSED: "paused",
+    Phase.BASELINE: "timing plain decoding",
+    Phase.FAILED: "failed",
+}
+
+
+class TransportBar(OneLine):
+    """Phase, run and segment, models, device and settings. The first parts matter most."""
+
+    HELP: ClassVar[str] = (
+        "The first line says what goes on, which run and segment it is, and with which models."
+    )
+
+    def show(self, state: ViewState, config: Config, names: tuple[str, str] | None = None) -> None:
+        """Show a state.
+
+        Args:
+            names: target and drafter of a recording; its models are not loaded.
+        """
+        glyphs = self.glyphs
+        parts: list[Part] = [(f" {self._sign(state, glyphs)} ", "bold")]
+        if state.replay:
+            parts.append(("REPLAY ", "bold $text-warning"))
+        parts += [(f"{self._phase(state, glyphs)} ", self._style(state.phase)), *self._run(state)]
+        gap = f" {glyphs.separator} "
+        details = [self._pair(state, config, names), *self._device(state), *self._settings(state, config)]
+        for text in details:
+            parts += [(gap, "$foreground 50%"), (visible(text, "", ascii_only=glyphs.ascii_only), "")]
+        self.set_parts(parts)
+
+    @staticmethod
+    def _sign(state: ViewState, glyphs: Glyphs) -> str:
+        if state.phase is Phase.PAUSED or state.pausing:
+            return glyphs.pause
+        working = state.phase in {Phase.RUNNING, Phase.PREFILL, Phase.BASELINE, Phase.LOADING}
+        return glyphs.cross if state.phase is Phase.FAILED else glyphs.play if working else glyphs.stop
+
+    @staticmethod
+    def _style(phase: Phase) -> str:
+        styles = {Phase.FAILED: "bold $text-error", Phase.PAUSED: "bold $text-warning"}
+        return styles.get(phase, "bold $text-primary")
+
+    @staticmethod
+    def _phase(state: ViewState, glyphs: Glyphs) -> str:
+        text = "pausing" if state.pausing else _PHASES[state.phase]
+        load, baseline = state.load, state.baseline
+        if state.phase is Phase.LOADING and load is not None:
+            text = f"loading {load.role}"
+            if load.stage and load.total:
+                share = load.done / load.total
+                text += f": {visible(load.stage, '')} {bar(share, _BAR, glyphs)} {share:.0%}"
+        elif state.phase is Phase.PREFILL and state.prefill_total:
+            text += f" {state.prefill_done:,}/{state.prefill_total:,}"
+        elif state.phase is Phase.BASELINE and baseline is not None:
+            text += f" {baseline.done:,}/{baseline.total:,}"
+        elif state.phase is Phase.READY and state.finished is not None:
+            text = f"ended: {state.finished.reason.value.replace('_', ' ')}"
+        elif state.phase is Phase.READY and state.replay and not state.run:
+            text = "a recording"
+        return text
+
+    @staticmethod
+    def _run(state: ViewState) -> list[Part]:
+        if not state.run:
+            return []
+        segment = f"/{state.settings_id}" if state.settings_id > 1 else ""
+        return [(f" run {state.run}{segment}  round {len(state.rounds)}  {len(state.output)} tok", "")]
+
+    @staticmethod
+    def _pair(state: ViewState, config: Config, names: tuple[str, str] | None) -> str:
+        if names is not None:
+            target, drafter = names
+        else:
+            target = state.target.name if state.target else config.verify.model_name
+            drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method
+        return f"{_short(target)} + {_short(drafter)}"
+
+    @staticmethod
+    def _device(state: ViewState) -> list[str]:
+        return [f"{state.target.device} {state.target.dtype}"] if state.target else []
+
+    @staticmethod
+    def _settings(state: ViewState, config: Config) -> list[str]:
+        """What is asked for now; a run in progress takes it over at the next round."""
+        settings = state.settings
+        drafts = config.draft.num_draft_tokens
+        greedy = config.verify.verify_strategy == "greedy_match"
+        temperature: float | None = 0.0 if greedy else config.sampling.temperature
+        if state.replay and settings is not None:
+            drafts, temperature = settings.num_draft_tokens, settings.temperature
+            greedy = settings.verify_strategy == "greedy_match"
+        if temperature is None and settings is not None:
+            temperature = settings.temperature
+        shown = "T auto" if temperature is None else f"T {temperature:g}"
+        seed = "" if settings is None else f" seed {settings.seed}"
+        return [f"K {drafts} {'greedy match' if greedy else 'sampling'} {shown}{seed}"]
+
+
+def _short(name: str) -> str:
+    """A model's name without where it comes from."""
+    return name.rstrip("/").rpartition("/")[2].removeprefix("builtin:") or name
+
+
+class TabBar(OneLine):
+    """The panes by name, one of them active; for screens that have room for one."""
+
+    class Chosen(Message):
+        """A pane was clicked."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._names = tuple(names)
+
+    def show(self, active: str) -> None:
+        """Mark a pane."""
+        lead = " " if self.app.size.width >= _ROOMY else ""
+        parts = []
+        for number, name in enumerate(self._names, 1):
+            label = f"{lead}{number} {name.capitalize()} "
+            parts.append((label, "bold reverse" if name == active else "$foreground 80%"))
+        self.set_parts(parts)
+
+    def on_click(self, event: events.Click) -> None:
+        at = self.part_at(event.x)
+        if at is not None:
+            self.post_message(self.Chosen(self._names[at]))
+
+
+class KeyLine(OneLine):
+    """The keys that apply now, the most useful first; a click presses them.
+
+    Args:
+        keys: what applies: (key as shown, what it does, action as Textual calls it).
+    """
+
+    def __init__(
+        self,
+        keys: Callable[[], Sequence[tuple[str, str, str]]],
+        *,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self._keys = keys
+        self._actions: list[str] = []
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.update_keys())
+        self.update_keys()
+
+    def update_keys(self) -> None:
+        """Look again."""
+        if not self.screen.is_active:
+            return
+        parts: list[Part] = []
+        self._actions = []
+        for key, label, action in self._keys():
+            parts += [(f" {key} ", "bold $text-accent"), (f"{label} ", "")]
+            self._actions += [action, action]
+        self.set_parts(parts)
+
+    async def on_click(self, event: events.Click) -> None:
+        at = self.part_at(event.x)
+        if at is not None:
+            await self.app.run_action(self._actions[at])
