@@ -34,7 +34,7 @@ Try it on the model that comes with it:
 With your own models and text:
   spec config.toml context.json --rounds 10 --verbose
 
-All options: spec --help
+In a terminal of its own, `spec` opens the app. All options: spec --help
 """
 
 DESCRIPTION = """\
@@ -53,6 +53,8 @@ other commands:
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files
   spec schema   the JSON Schema of a configuration file
+
+keys of the app: F1 there; yours go into the file that `spec paths` names
 
 exit codes:
   0    fine
@@ -87,13 +89,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of a headless run."""
     parser = Parser(
         prog="spec",
-        usage="spec CONFIG [CONTEXT] [options]",
+        usage="spec [CONFIG [CONTEXT]] [options]",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    parser.add_argument("config", metavar="CONFIG", help="a TOML file or a preset")
+    parser.add_argument("config", metavar="CONFIG", nargs="?", help="a TOML file or a preset")
     parser.add_argument(
         "context", metavar="CONTEXT", nargs="?", help="a JSON list of messages, or -; presets have their own"
     )
@@ -110,6 +112,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), metavar="WHEN", help="auto, always or never"
     )
+    parser.add_argument("--app", action="store_true", help="open it in the app; so does spec alone")
+    parser.add_argument("--ascii", action="store_true", help="the app draws with ASCII signs only")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("--version", action="version", version=f"spec {__version__}")
     return parser
@@ -159,15 +163,45 @@ def run(*, session_factory: SessionFactory | None = None) -> NoReturn:
 
 
 def _dispatch(words: list[str], session_factory: SessionFactory | None) -> int:
-    if not words:
+    if not words and not (sys.stdin.isatty() and sys.stdout.isatty()):
         sys.stdout.write(WELCOME)
         return 0
-    if words[0] in SUBCOMMANDS:
+    if words and words[0] in SUBCOMMANDS:
         from tui.commands import run_command
 
         return run_command(words[0], words[1:], Parser)
-    options = build_parser().parse_args(words)
+    parser = build_parser()
+    options = parser.parse_args(words)
+    if options.app or not words or (options.ascii and options.config is None):
+        return _app(options, session_factory)
+    if options.config is None:
+        parser.error("CONFIG is missing")
     return _headless(options, session_factory)
+
+
+def _app(options: argparse.Namespace, session_factory: SessionFactory | None) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("the app needs a terminal", "Leave --app out to run without one.")
+    from engine.config import load_config
+    from tui.keymap import load_keymap
+    from tui.launch import first_launch, launch_with
+    from tui.start import run_app
+
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    looks: dict[str, Any] = {
+        "ascii_only": options.ascii or not encoding.startswith("utf"),
+        "keymap": load_keymap(),
+    }
+    if options.config is None:
+        launch = first_launch([*options.set, *_overrides(options)], **looks)
+    else:
+        config = load_config(options.config, [*options.set, *_overrides(options)])
+        preset = options.context is None and not presets.is_preset(options.config)
+        messages = None if preset else _messages(options)
+        launch = launch_with(config, options.config, messages, **looks)
+    if session_factory is None:
+        return run_app(launch)
+    return run_app(launch, lambda config: session_factory(config, None))
 
 
 def _headless(options: argparse.Namespace, session_factory: SessionFactory | None) -> int:

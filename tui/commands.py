@@ -42,8 +42,15 @@ def _schema(words: Sequence[str], parser_class: ParserClass) -> int:
 def _paths(words: Sequence[str], parser_class: ParserClass) -> int:
     parser_class(prog="spec paths", description="Print where this program keeps its files.").parse_args(words)
     from engine.models.cache import cache_dir
+    from tui.conversation_store import default_folder
+    from tui.keymap import keymap_path
 
-    places = {"models and cache": cache_dir(), "error logs": state_dir()}
+    places = {
+        "models and cache": cache_dir(),
+        "conversations": default_folder(),
+        "keys": keymap_path(),
+        "error logs": state_dir(),
+    }
     for label, path in places.items():
         there = "" if path.exists() else "  (not there yet)"
         _say(f"{label + ':':<18}{path}{there}")

@@ -1,0 +1,445 @@
+"""Every action of the registry, driven by its key or from the palette, with a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.app import ANSWERED, LONG, QUESTION, Driven, driven
+from support.scripted import Script
+from textual.command import CommandList
+
+from engine.context import Message
+from engine.events import Origin
+from tui.actions import ACTIONS, BY_ID, PANES
+from tui.screens.model_requests import LoadModel
+from tui.state import Phase
+
+Drive = Callable[[Driven, Path], Awaitable[None]]
+TESTS: dict[str, tuple[Drive, Script, tuple[Message, ...]]] = {}
+
+
+def drives(
+    *ids: str, script: Script | None = None, messages: tuple[Message, ...] = QUESTION
+) -> Callable[[Drive], Drive]:
+    """The test of one action or several."""
+
+    def register(test: Drive) -> Drive:
+        for id_ in ids:
+            TESTS[id_] = (test, script or Script(), messages)
+        return test
+
+    return register
+
+
+def test_every_action_is_driven() -> None:
+    assert TESTS.keys() == BY_ID.keys()
+
+
+@pytest.mark.parametrize("id_", list(BY_ID))
+def test_action(id_: str, tmp_path: Path) -> None:
+    test, script, messages = TESTS[id_]
+
+    async def go() -> None:
+        async with driven(tmp_path, script, messages=messages) as app:
+            await test(app, tmp_path)
+
+    asyncio.run(go())
+
+
+def test_ids_and_keys_are_unique() -> None:
+    keys = [key for action in ACTIONS for key in action.keys.split(",") if key]
+    assert len(keys) == len(set(keys))
+    assert all(action.tooltip and action.title and action.group for action in ACTIONS)
+
+
+async def from_palette(app: Driven, title: str) -> None:
+    await app.press("ctrl+p")
+    await app.top("CommandPalette")
+    await app.pilot.press(*(char if char != " " else "space" for char in title.lower()))
+    options = app.screen.query_one(CommandList)
+    await app.until(lambda: options.option_count > 0, "the palette")
+    await app.pilot.pause(0.3)
+    await app.press("enter")
+    await app.until(lambda: type(app.screen).__name__ != "CommandPalette", "the choice")
+    await app.pilot.pause()
+
+
+# -- runs
+
+
+@drives("run.start")
+async def start(app: Driven, folder: Path) -> None:
+    await app.press("ctrl+r")
+    await app.until(lambda: app.lab.conversation.messages[1:], "the answer")
+    await app.ended()
+    answer = app.lab.conversation.messages[1]
+    assert answer == Message("assistant", "".join(app.lab.state.text))
+    assert app.lab.state.baseline is not None
+    saved = app.app.store.list()
+    assert [entry.messages for entry in saved] == [2]
+
+
+@drives("run.again", messages=ANSWERED)
+async def again(app: Driven, folder: Path) -> None:
+    await app.press("S")
+    await app.until(lambda: app.lab.state.finished, "the run")
+    await app.ended()
+    assert app.session.changed[-1].sampling.seed is None
+    assert len(app.lab.conversation) == 2
+    await app.press("ctrl+r")
+    await app.until(lambda: app.lab.state.run == 2 and app.lab.state.finished, "the second run")
+    assert app.session.changed[-1].sampling.seed is not None, "Run writes an answer again with a new seed"
+
+
+@drives("run.pause", script=LONG)
+async def pause(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("space")
+    await app.until(lambda: app.phase is Phase.PAUSED, "the pause")
+    rounds = len(app.lab.state.rounds)
+    await app.pilot.pause(0.1)
+    assert len(app.lab.state.rounds) == rounds
+    await app.press("space")
+    await app.until(lambda: len(app.lab.state.rounds) > rounds, "going on")
+
+
+def has_rounds(app: Driven, count: int) -> bool:
+    return len(app.lab.state.rounds) == count
+
+
+@drives("run.round", script=LONG)
+async def next_round(app: Driven, folder: Path) -> None:
+    for count in (1, 2, 3):
+        await app.press("full_stop")
+        await app.until(lambda: app.phase is Phase.PAUSED, "the pause")
+        await app.until(partial(has_rounds, app, count), f"round {count}")
+    await app.pilot.pause(0.1)
+    assert len(app.lab.state.rounds) == 3
+
+
+@drives("run.token", script=LONG)
+async def next_token(app: Driven, folder: Path) -> None:
+    await app.press("comma")
+    await app.until(lambda: app.lab.state.revealed == 1, "the first draft")
+    shown = []
+    while app.lab.state.revealed is not None:
+        shown.append(app.lab.state.revealed)
+        await app.press("comma")
+    assert shown == [1, 2, 3, 4, 5], "three drafts, two verdicts of round 1, then its target's token"
+    assert len(app.lab.state.rounds) == 1
+    await app.press("comma")
+    await app.until(lambda: len(app.lab.state.rounds) == 2, "round 2")
+
+
+@drives("run.cancel", script=LONG)
+async def cancel(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("escape")
+    await app.ended()
+    text = "".join(app.lab.state.text)
+    assert text
+    assert app.lab.conversation.messages[-1] == Message("assistant", text), "a partial answer is kept"
+
+
+@drives("run.continue", messages=ANSWERED)
+async def go_on(app: Driven, folder: Path) -> None:
+    await app.press("c")
+    await app.until(lambda: app.lab.state.finished, "the run")
+    await app.ended()
+    messages = app.lab.conversation.messages
+    assert app.session.messages == ANSWERED
+    assert len(messages) == 2
+    assert messages[1].content.startswith("It is me. w1.0")
+    await app.press("c")
+    await app.until(lambda: app.lab.state.run == 2 and app.lab.state.finished, "more of it")
+    assert app.session.given, "a run of this program goes on by its tokens"
+
+
+@drives("run.branch", script=LONG)
+async def branch(app: Driven, folder: Path) -> None:
+    await app.running(3)
+    await app.press("escape")
+    await app.ended()
+    before = app.lab.conversation.messages
+    tokens = [token.id for token in app.lab.state.output]
+    state = app.lab.state
+    app.app.live.output.select(1)
+    await app.press("b")
+    await app.top("AlternativesModal")
+    await app.press("enter")
+    await app.until(lambda: app.lab.state.run == 2 and len(app.lab.state.rounds) >= 1, "the branch")
+    assert app.session.given[0] == tokens[0]
+    assert app.lab.state.output[0].origin is Origin.GIVEN
+    await app.press("escape")
+    await app.ended()
+    assert app.lab.conversation.messages != before
+    await app.press("u")
+    assert app.lab.conversation.messages == before
+    assert app.lab.state.rounds is state.rounds, "undo shows the run behind the answer again"
+    app.app.live.output.select(1)
+    await app.press("b")
+    await app.top("AlternativesModal")
+    await app.press("tab")
+    await app.pilot.press("f", "o", "u", "r")
+    await app.press("enter")
+    await app.until(lambda: app.session.given == (tokens[0], 4), "the typed token")
+
+
+# -- settings between rounds
+
+
+@drives("change.more", "change.fewer", script=LONG)
+async def drafts(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("plus")
+    await app.until(lambda: app.lab.state.segment_start, "the segment")
+    settings = app.lab.state.settings
+    assert settings is not None and settings.num_draft_tokens == 6
+    assert app.lab.state.segment.rounds < app.lab.state.total.rounds
+    start = app.lab.state.segment_start
+    await app.press("minus", "minus")
+    await app.until(lambda: app.lab.state.segment_start > start, "another segment")
+    assert app.lab.config.draft.num_draft_tokens == 4
+
+
+@drives("change.temperature", script=LONG)
+async def temperature(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("T")
+    await app.top("TextModal")
+    await app.pilot.press("0", ".", "0", "0", "0", "1", "enter")
+    await app.pilot.pause()
+    assert type(app.screen).__name__ == "TextModal", "what is wrong with it is said"
+    await app.pilot.press(*["backspace"] * 6, "0", ".", "7", "enter")
+    await app.until(lambda: app.lab.state.segment_start, "the segment")
+    settings = app.lab.state.settings
+    assert settings is not None and settings.temperature == 0.7
+
+
+@drives("change.rule", script=LONG)
+async def rule(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("V")
+    await app.until(lambda: app.lab.state.segment_start, "the segment")
+    settings = app.lab.state.settings
+    assert settings is not None and settings.verify_strategy == "greedy_match"
+    await app.press("V")
+    assert app.lab.config.verify.verify_strategy == "speculative_sampling"
+
+
+@drives("change.drafter", script=LONG)
+async def drafter(app: Driven, folder: Path) -> None:
+    await app.press("D")
+    await app.top("ChoiceModal")
+    await app.press("down", "enter")
+    await app.top("ModelPicker")
+    await app.press("escape")
+    await app.running()
+    app.app.post_message(LoadModel("drafter", "scripted:drafter"))
+    await app.until(lambda: app.lab.state.run == 2 and len(app.lab.state.rounds) >= 1, "the run to go on")
+    assert app.lab.state.given > 0, "the answer goes on from where it stood"
+    assert "goes on" in app.said
+    await app.press("D")
+    await app.top("ChoiceModal")
+    await app.press("enter")
+    await app.until(lambda: app.lab.state.run == 3, "lookup")
+    assert app.lab.config.draft.model_name is None
+    app.app.post_message(LoadModel("target", "scripted:other"))
+    await app.until(lambda: app.lab.loaded and not app.lab.running, "another target")
+    assert app.lab.state.run == 3, "its ids would mean something else, so the answer ends"
+
+
+# -- models and settings
+
+
+@drives("models.load")
+async def load(app: Driven, folder: Path) -> None:
+    app.lab.eject()
+    await app.until(lambda: app.phase is Phase.EMPTY, "the eject")
+    assert "y loads" in str(app.app.live.query_one("#offer").render())
+    await app.press("y")
+    await app.loaded()
+
+
+@drives("models.pick")
+async def pick(app: Driven, folder: Path) -> None:
+    await app.press("f3")
+    picker = await app.top("ModelPicker")
+    assert "scripted:target" in str(picker.query_one("#held-target").render())
+    await app.press("x")
+    await app.until(lambda: not app.lab.loaded, "the eject")
+    await app.press("escape")
+    assert app.app.picker is None
+
+
+@drives("settings.open")
+async def settings(app: Driven, folder: Path) -> None:
+    await app.press("f2")
+    await app.top("SettingsScreen")
+    field = app.screen.query_one("#field-draft-num_draft_tokens")
+    field.query_one(".control").focus()
+    await app.pilot.press("7")
+    await app.press("f2")
+    await app.until(lambda: "7" in str(app.lab.config.draft.num_draft_tokens), "the setting")
+
+
+# -- the conversation
+
+
+@drives("talk.list", messages=ANSWERED)
+async def talks(app: Driven, folder: Path) -> None:
+    app.app.edit(lambda talk: talk.add(Message("user", "and then?")))
+    await app.pilot.pause()
+    await app.press("f4")
+    await app.top("ConversationsScreen")
+    await app.press("n")
+    await app.until(lambda: not app.lab.conversation.messages, "the new one")
+    await app.press("f4")
+    await app.top("ConversationsScreen")
+    await app.press("enter")
+    await app.until(lambda: len(app.lab.conversation) == 3, "the old one")
+
+
+@drives("talk.new", messages=ANSWERED)
+async def new(app: Driven, folder: Path) -> None:
+    await app.press("ctrl+n")
+    assert app.lab.conversation.messages == ()
+    await app.press("h", "i", "enter")
+    await app.until(lambda: len(app.lab.conversation) == 2, "an answer")
+
+
+@drives("talk.undo", "talk.redo", messages=ANSWERED)
+async def undo(app: Driven, folder: Path) -> None:
+    app.app.edit(lambda talk: talk.delete(1))
+    await app.press("u")
+    assert len(app.lab.conversation) == 2
+    await app.press("U")
+    assert app.lab.conversation.messages == QUESTION
+
+
+@drives("talk.system")
+async def system(app: Driven, folder: Path) -> None:
+    await from_palette(app, "System prompt")
+    await app.top("EditorModal")
+    await app.pilot.press("B", "e", "space", "b", "r", "i", "e", "f", "ctrl+s")
+    await app.until(lambda: app.lab.conversation.system == "Be brief", "the prompt")
+
+
+@drives("talk.thinking")
+async def thinking(app: Driven, folder: Path) -> None:
+    await from_palette(app, "Thinking")
+    assert app.lab.config.run.thinking is True
+    assert "Thinking" in app.said
+
+
+@drives("talk.copy")
+async def copy(app: Driven, folder: Path) -> None:
+    await app.press("ctrl+r")
+    await app.until(lambda: app.lab.state.finished, "the answer")
+    await app.press("Y")
+    assert app.app.clipboard == "".join(app.lab.state.text)
+    assert "terminals that refuse it say nothing" in app.said
+
+
+# -- the view
+
+
+@drives(*(f"view.{name}" for name in PANES))
+async def panes(app: Driven, folder: Path) -> None:
+    for number, name in enumerate(PANES, 1):
+        await app.press(str(number))
+        assert app.screen.focused is not None and app.screen.focused.id == name
+        assert app.screen.focused.region, f"{name} cannot be seen"
+
+
+@drives("view.write")
+async def write(app: Driven, folder: Path) -> None:
+    await app.press("0", "2")
+    assert app.app.live.message_line.text == "2"
+
+
+@drives("view.next", "view.previous")
+async def cycle(app: Driven, folder: Path) -> None:
+    seen = []
+    for _ in range(7):
+        await app.press("f6")
+        focused = app.screen.focused
+        seen.append("" if focused is None else focused.id)
+    assert sorted(map(str, seen)) == sorted([*PANES, "write"])
+    await app.press("shift+f6")
+    assert app.screen.focused is not None and app.screen.focused.id == seen[-2]
+
+
+@drives("view.jump")
+async def jump(app: Driven, folder: Path) -> None:
+    await app.press("ctrl+o")
+    await app.top("JumpScreen")
+    await app.press("r")
+    assert app.screen.focused is not None and app.screen.focused.id == "rounds"
+    await app.press("0", "ctrl+o")
+    await app.top("JumpScreen")
+    await app.press("escape")
+    assert app.screen.focused is not None and app.screen.focused.id == "write"
+
+
+@drives("view.maximise")
+async def maximise(app: Driven, folder: Path) -> None:
+    await app.press("3", "z")
+    assert app.app.live.pane("rounds").size.width > 100
+    assert not app.app.live.pane("output").region
+    await app.press("z")
+    assert app.app.live.pane("output").region
+
+
+@drives("view.theme")
+async def theme(app: Driven, folder: Path) -> None:
+    await from_palette(app, "Next theme")
+    assert app.app.theme == "spec-light"
+
+
+# -- the program
+
+
+@drives("demo.play")
+async def demo(app: Driven, folder: Path) -> None:
+    await from_palette(app, "Play the recording")
+    await app.until(lambda: app.lab.replay is not None and app.lab.state.rounds, "the recording")
+    await app.press("space")
+    assert app.phase is Phase.PAUSED
+    rounds = len(app.lab.state.rounds)
+    await app.press("full_stop")
+    await app.until(lambda: len(app.lab.state.rounds) == rounds + 1, "one round")
+    await app.press("ctrl+n")
+    assert app.lab.replay is None
+    assert app.lab.loaded
+
+
+@drives("app.help")
+async def help_(app: Driven, folder: Path) -> None:
+    await app.press("f1")
+    screen = await app.top("HelpScreen")
+    text = " ".join(str(static.render()) for static in screen.query("Static"))
+    assert "The answer, token by token" in text, "the pane with the focus comes first"
+    assert BY_ID["run.start"].tooltip in text
+    await app.press("escape")
+
+
+@drives("app.picture")
+async def picture(app: Driven, folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        await app.press("f12")
+    assert len(list(folder.glob("naive-speculate-*.svg"))) == 1
+    assert "Saved naive-speculate-" in app.said
+
+
+@drives("app.leave", script=LONG)
+async def leave(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.press("ctrl+q")
+    assert app.app.return_code == 0
+    assert app.app.store.list()[0].messages == 2, "the partial answer is kept"

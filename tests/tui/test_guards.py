@@ -1,0 +1,141 @@
+"""Standard error, the engine's end, the user's keys, and what the app starts with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.config import parse_config
+from engine.context import Message, preset_context
+from engine.errors import ConfigError
+from tui.conversation import Conversation
+from tui.conversation_store import ConversationStore
+from tui.demo import PATH, load_demo
+from tui.guards import guarded_stderr
+from tui.keymap import load_keymap
+from tui.keys import known_ids
+from tui.launch import first_launch, launch_with
+
+ROOT = Path(__file__).parents[2]
+CONFIG = parse_config('[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "scripted"\n', "test")
+
+
+def test_fd_2_goes_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "app.log"
+    before = sys.__stderr__
+    with guarded_stderr(log):
+        os.write(2, b"a library complains\n")
+        assert sys.__stderr__ is not None and sys.__stderr__ is not before
+        assert sys.__stderr__.fileno() != 2
+    assert sys.__stderr__ is before
+    assert log.read_bytes() == b"a library complains\n"
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_without_a_place_for_the_log_it_goes_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with guarded_stderr(tmp_path / "file" / "app.log"):
+        os.write(2, b"a library complains\n")
+
+
+@pytest.mark.parametrize(("stubborn", "ended"), [("0.0", True), ("60.0", False)])
+def test_the_engine_is_ended_or_left(stubborn: str, ended: bool) -> None:
+    code = f"""
+import sys, time
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
+from support.app import CONFIG, QUESTION
+from support.scripted import Script, Scripted
+from tui.engine_thread import EngineThread, Generate
+from tui.guards import shut_down
+engine = EngineThread(CONFIG, session_factory=Scripted(Script(stubborn_s={stubborn})))
+engine.start()
+engine.send(Generate(QUESTION))
+time.sleep(0.2)
+shut_down(engine, 7, timeout=0.3)
+print("ended in order")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == ((0, "ended in order\n") if ended else (7, "")), done.stderr
+
+
+# -- keys
+
+
+def test_no_file_no_keys(tmp_path: Path) -> None:
+    assert load_keymap(tmp_path / "keys.toml") == {}
+
+
+def test_keys_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text('"run.start" = "f5"\n"context.edit" = "x"\n')
+    assert load_keymap(path) == {"run.start": "f5", "context.edit": "x"}
+    assert {"run.start", "context.edit", "lines.search", "editor.save"} <= {*known_ids()}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"run.strat" = "f5"', "run.strat: there is no such action"),
+        ('"run.start" = 5', "run.start: is no text"),
+        ('"run.start" = ', "line 1, column"),
+    ],
+)
+def test_a_key_file_that_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_keymap(path)
+    assert message in caught.value.message
+    assert "keys.toml" in caught.value.message
+
+
+# -- start
+
+
+def test_the_first_start_shows_the_recording(tmp_path: Path) -> None:
+    launch = first_launch(store=ConversationStore(tmp_path))
+    assert launch.demo
+    assert not launch.load
+    assert launch.conversation.messages == preset_context("builtin")
+
+
+def test_a_later_start_goes_on(tmp_path: Path) -> None:
+    store = ConversationStore(tmp_path)
+    store.save(Conversation((Message("user", "Hello"),)))
+    launch = first_launch(["run.rounds=3"], store=ConversationStore(tmp_path))
+    assert not launch.demo
+    assert launch.conversation.messages == (Message("user", "Hello"),)
+    assert launch.config.run.rounds == 3
+
+
+def test_a_start_with_a_configuration_loads_it(tmp_path: Path) -> None:
+    store = ConversationStore(tmp_path)
+    messages = (Message("user", "Hello"),)
+    launch = launch_with(CONFIG, "config.toml", messages, store=store)
+    assert launch.load
+    assert launch.config_path == Path("config.toml")
+    assert launch.conversation.messages == messages
+    store.save(Conversation((Message("user", "Before"),)))
+    assert launch_with(CONFIG, "builtin", None, store=store).conversation.messages[0].content == "Before"
+    assert launch_with(CONFIG, "builtin", None, store=store).config_path is None
+
+
+def test_the_shipped_recording_can_be_played() -> None:
+    demo = load_demo(now=lambda: 0.0)
+    assert demo is not None
+    assert demo.messages == preset_context("builtin")
+    assert demo.names == ("builtin:smollm2-135m", "lookup")
+    assert demo.source.duration > 1
+    assert PATH.stat().st_size < 500_000
+
+
+def test_a_recording_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    assert load_demo(tmp_path / "demo.jsonl") is None
+    (tmp_path / "demo.jsonl").write_text("{}")
+    assert load_demo(tmp_path / "demo.jsonl") is None

@@ -1,0 +1,85 @@
+"""What the app starts with: settings, conversation, and whether models are loaded at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine import presets
+from engine.config import Config, Override, load_config
+from engine.context import Message, preset_context
+from tui.conversation import Conversation
+from tui.conversation_store import ConversationStore
+
+DEFAULT_PRESET = "builtin"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the app begins."""
+
+    config: Config
+    conversation: Conversation
+    store: ConversationStore
+    config_path: Path | None = None
+    """The file of the settings; None for a preset."""
+    load: bool = False
+    """Load the pair at once; what has to be fetched is asked for."""
+    demo: bool = False
+    """Play the recording first."""
+    ascii: bool = False
+    keymap: dict[str, str] = field(default_factory=dict)
+    """Other keys by the id of their action."""
+    problem: str | None = None
+    """What went wrong so far, to be told."""
+
+
+def first_launch(
+    overrides: Sequence[str | Override] = (),
+    *,
+    ascii_only: bool = False,
+    keymap: dict[str, str] | None = None,
+    store: ConversationStore | None = None,
+) -> Launch:
+    """``spec`` alone: the last conversation, or the recording where there is none yet. Raises ConfigError."""
+    store = store or ConversationStore()
+    conversation, problem = store.restore()
+    is_new = not conversation.messages and problem is None
+    return Launch(
+        config=load_config(DEFAULT_PRESET, overrides),
+        conversation=Conversation(preset_context(DEFAULT_PRESET)) if is_new else conversation,
+        store=store,
+        demo=is_new,
+        ascii=ascii_only,
+        keymap=keymap or {},
+        problem=problem,
+    )
+
+
+def launch_with(
+    config: Config,
+    source: str,
+    messages: tuple[Message, ...] | None,
+    *,
+    ascii_only: bool = False,
+    keymap: dict[str, str] | None = None,
+    store: ConversationStore | None = None,
+) -> Launch:
+    """``spec CONFIG [CONTEXT] --app``; without a context the last conversation is gone on with."""
+    store = store or ConversationStore()
+    problem = None
+    if messages is None:
+        conversation, problem = store.restore()
+    else:
+        conversation = Conversation(messages)
+    return Launch(
+        config=config,
+        conversation=conversation,
+        store=store,
+        config_path=None if presets.is_preset(source) else Path(source),
+        load=True,
+        ascii=ascii_only,
+        keymap=keymap or {},
+        problem=problem,
+    )

@@ -1,0 +1,1 @@
+"""The screens and dialogues, one a file."""

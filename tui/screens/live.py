@@ -1,0 +1,262 @@
+"""The live screen: six panes, in columns where there is room, one at a time where there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from engine.config import Config
+from tui.actions import PANES
+from tui.conversation import Conversation
+from tui.state import ViewState
+from tui.widgets.context import ContextPane
+from tui.widgets.gauge import GaugePane
+from tui.widgets.inputs import ChatInput
+from tui.widgets.inspector import InspectorPane
+from tui.widgets.lines import LineView
+from tui.widgets.messages import DraftSelected, RoundSelected, TokenSelected
+from tui.widgets.output import OutputPane
+from tui.widgets.prompt import PromptPane
+from tui.widgets.rounds import RoundsPane
+from tui.widgets.transport import KeyLine, TabBar, TransportBar
+
+COLUMNS_FROM = 100
+"""Columns of the screen from which the panes stand side by side."""
+WRITE = "write"
+"""Name of the line for the next message, among the panes."""
+_LETTERS = {
+    "c": "context",
+    "o": "output",
+    "r": "rounds",
+    "i": "inspector",
+    "g": "gauge",
+    "p": "prompt",
+    "w": WRITE,
+}
+
+
+class MessageLine(ChatInput):
+    """The line for the next message; enter on an empty one starts the run."""
+
+    class Empty(Message):
+        """Enter was pressed, and nothing was written."""
+
+    def action_submit(self) -> None:
+        """Send what is written."""
+        if self.text.strip():
+            super().action_submit()
+        else:
+            self.post_message(self.Empty())
+
+
+class LiveScreen(Screen[None]):
+    """Arranges the panes, hands them the state, and keeps what is selected in step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (COLUMNS_FROM, "-wide"), (140, "-very-wide")]
+        self.active = "context"
+        """The pane that is shown where there is room for one."""
+        self.maximised = False
+        self._state = ViewState()
+        self._offered = ""
+        self._left = "context"  # or the prompt, in its place
+
+    def compose(self) -> ComposeResult:
+        yield TransportBar(id="transport")
+        yield Static("", id="offer", markup=False)
+        yield TabBar(PANES, id="tabs")
+        with Horizontal(id="body"):
+            with Vertical(id="middle"):
+                yield OutputPane(id="output")
+                yield RoundsPane(id="rounds")
+            with Vertical(id="right"):
+                yield GaugePane(id="gauge")
+                yield InspectorPane(id="inspector")
+            with Vertical(id="left"):
+                yield ContextPane(id="context")
+                yield PromptPane(id="prompt")
+                yield MessageLine(id=WRITE)
+        line = GaugePane(id="line")
+        line.compact = True
+        line.can_focus = False
+        yield line
+        yield KeyLine(self._keys, id="keys")
+
+    def on_mount(self) -> None:
+        self._arrange()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self._arrange()
+
+    # -- what is shown
+
+    def pane(self, name: str) -> LineView:
+        """A pane by its name."""
+        return self.query_one(f"#{name}", LineView)
+
+    @property
+    def output(self) -> OutputPane:
+        return self.query_one("#output", OutputPane)
+
+    @property
+    def message_line(self) -> MessageLine:
+        return self.query_one(MessageLine)
+
+    @property
+    def single(self) -> bool:
+        """Whether one pane is shown at a time."""
+        return self.size.width < COLUMNS_FROM or self.maximised
+
+    def show(self, state: ViewState, config: Config, names: tuple[str, str] | None = None) -> None:
+        """Show a state in all panes that can be seen; the others follow when they are."""
+        self._state = state
+        self.query_one(TransportBar).show(state, config, names)
+        for pane in self.query(LineView):
+            if self._is_shown(pane):
+                _show(pane, state)
+
+    def show_conversation(self, conversation: Conversation, live_at: int | None) -> None:
+        """Show the messages."""
+        self.query_one(ContextPane).show_conversation(conversation, live_at=live_at)
+
+    def select_message(self, index: int) -> None:
+        """Choose a message."""
+        self.query_one(ContextPane).select(index)
+
+    def show_memory(self, count: int) -> None:
+        """Show how much memory the process holds."""
+        for gauge in self.query(GaugePane):
+            gauge.show_memory(count)
+
+    def offer(self, text: str) -> None:
+        """One line of advice under the first one; "" takes it away."""
+        if text == self._offered:
+            return  # an update lays out the whole screen
+        self._offered = text
+        line = self.query_one("#offer", Static)
+        line.update(Content(text))
+        line.display = bool(text)
+
+    def _is_shown(self, widget: Widget) -> bool:
+        return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
+
+    # -- layout
+
+    def _arrange(self) -> None:
+        single = self.single
+        self.set_class(single, "-single")
+        hidden = "prompt" if self._left == "context" else "context"
+        shown = {self.active} if single else {*PANES} - {hidden}
+        for name in PANES:
+            self.pane(name).display = name in shown
+        for column, names in (("middle", ("output", "rounds")), ("right", ("gauge", "inspector"))):
+            self.query_one(f"#{column}").display = bool(shown & {*names})
+        self.query_one("#left").set_class(not shown & {"context", "prompt"}, "-line-only")
+        self.query_one("#tabs").display = single
+        self.query_one("#line").display = single and self.active != "gauge"
+        self.query_one(TabBar).show(self.active)
+        for pane in self.query(LineView):
+            if self._is_shown(pane):
+                _show(pane, self._state)
+
+    def go_to(self, name: str) -> None:
+        """Show a pane, and give it the focus."""
+        if name == WRITE:
+            self.message_line.focus()
+            return
+        self.active = name
+        if name in {"context", "prompt"}:
+            self._left = name
+        self._arrange()
+        self.pane(name).focus()
+
+    def cycle(self, by: int) -> None:
+        """To another place, in the order of the keys."""
+        places = [*PANES, WRITE]
+        focused = self.focused.id if self.focused is not None else None
+        at = places.index(focused) if focused in places else -1 if by > 0 else 0
+        self.go_to(places[(at + by) % len(places)])
+
+    def maximise(self) -> None:
+        """The pane with the focus alone, or all of them again."""
+        focused = self.focused.id if self.focused is not None else None
+        if focused in PANES:
+            self.active = focused
+        self.maximised = not self.maximised
+        self._arrange()
+
+    @on(TabBar.Chosen)
+    def _tab(self, event: TabBar.Chosen) -> None:
+        self.go_to(event.name)
+
+    @property
+    def places(self) -> dict[str, tuple[str, Widget]]:
+        """Where jump mode can go, by letter."""
+        found = {letter: (name, self.query_one(f"#{name}")) for letter, name in _LETTERS.items()}
+        if self.single:
+            return found
+        return {letter: entry for letter, entry in found.items() if self._is_shown(entry[1])}
+
+    # -- selection: what is chosen in one pane is shown in the others
+
+    @on(RoundSelected)
+    def _round(self, event: RoundSelected) -> None:
+        self.query_one(InspectorPane).select(event.index)
+
+    @on(TokenSelected)
+    def _token(self, event: TokenSelected) -> None:
+        self.query_one(InspectorPane).select_token(event.index)
+        token = self._state.output[event.index]
+        self.query_one(RoundsPane).select(token.round if token.round >= 0 else None)
+        if self.single:
+            self.go_to("inspector")
+
+    @on(DraftSelected)
+    def _draft(self, event: DraftSelected) -> None:
+        self.query_one(RoundsPane).select(event.index)
+
+    # -- the keys that apply
+
+    def _keys(self) -> Sequence[tuple[str, str, str]]:
+        """Key, label and action of what is worth showing; where a text is typed, keys that type are not."""
+        typing = isinstance(self.focused, MessageLine)
+        found: dict[str, tuple[str, str, str]] = {}
+        own: list[str] = []
+        for key, active in self.active_bindings.items():
+            binding = active.binding
+            if not binding.show or not active.enabled or binding.system:
+                continue
+            if typing and (len(key) == 1 or key in _TYPED):
+                continue
+            if binding.action in found:
+                continue
+            call = binding.action
+            if active.node is not self.app:
+                own.append(call)
+            display = self.app.get_key_display(binding)
+            found[call] = (
+                display,
+                binding.description,
+                call if active.node is self.app else f"press('{key}')",
+            )
+        general = [entry for call, entry in found.items() if call not in own]
+        return [*general, *(found[call] for call in own)]
+
+
+_TYPED = {"space", "full_stop", "comma", "plus", "minus", "equals_sign", "question_mark", "slash"}
+
+
+def _show(pane: LineView, state: ViewState) -> None:
+    show = getattr(pane, "show", None)
+    assert show is not None, f"{pane} shows no state"
+    show(state)

@@ -1,0 +1,290 @@
+"""Small dialogs: an error, a question, a choice, one line of text, another token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Button, Input, OptionList, Static
+from textual.widgets.button import ButtonVariant
+from textual.widgets.option_list import Option
+
+from engine.errors import SpeculateError
+from engine.events import Alternative, Failed
+from tui.glyphs import bar, glyph_set
+from tui.safe_text import visible, visible_bytes
+from tui.screens.dialog import Dialog, plain
+from tui.widgets.inputs import SafeInput
+
+_BAR_CELLS = 12
+
+
+class ErrorModal(Dialog[None]):
+    """What happened, and what to do about it; can be copied."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "copy", "Copy", id="error.copy", tooltip="Copy the message to the clipboard"),
+        Binding("enter", "leave", "Close", id="error.close", tooltip="Close the message", show=False),
+    ]
+    DEFAULT_CSS = """
+    ErrorModal > .box { border: heavy $error; }
+    ErrorModal VerticalScroll { height: auto; max-height: 16; scrollbar-gutter: stable; }
+    ErrorModal VerticalScroll Static { height: auto; }
+    ErrorModal .hint { margin-top: 1; }
+    """
+
+    def __init__(self, title: str, message: str, hint: str | None = None, details: str = "") -> None:
+        super().__init__()
+        self._title, self._message, self._hint, self._details = title, message, hint, details
+
+    @classmethod
+    def of(cls, error: SpeculateError | Failed) -> ErrorModal:
+        """For an error of the engine, raised or told."""
+        name = error.error if isinstance(error, Failed) else type(error).__name__
+        return cls(_TITLES.get(name, "That did not work"), error.message, error.hint, name)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            yield plain(f"x {self._title}", "title problem")
+            with VerticalScroll(can_focus=False):
+                yield plain(self._message)
+                if self._hint:
+                    yield plain(f"What to do: {self._hint}", "hint")
+                if self._details:
+                    yield plain(self._details, "quiet hint")
+            with Horizontal(classes="buttons"):
+                yield Button("Copy", id="copy", compact=True)
+                yield Button("Close", id="close", variant="primary", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#close").focus()
+
+    @property
+    def text(self) -> str:
+        """What is copied."""
+        parts = (self._title, self._message, self._hint, self._details)
+        return visible("\n".join(part for part in parts if part))
+
+    @on(Button.Pressed, "#copy")
+    def action_copy(self) -> None:
+        """Put the message on the clipboard."""
+        self.app.copy_to_clipboard(self.text)
+        self.notify("Sent to the clipboard; terminals that refuse it say nothing.", markup=False)
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss(None)
+
+
+_TITLES = {
+    "ConfigError": "The settings cannot be used",
+    "ContextError": "The conversation cannot be used",
+    "PromptTooLong": "The prompt is too long",
+    "RecordingError": "The recording cannot be used",
+    "ModelNotFound": "The model was not found",
+    "ModelUnsupported": "The model cannot be run here",
+    "VocabularyMismatch": "Drafter and target do not fit each other",
+    "DoesNotFit": "Not enough memory",
+    "OutOfMemory": "Memory ran out",
+    "DownloadError": "The download failed",
+    "DiskError": "A file could not be read or written",
+    "NumericalError": "The model computed nonsense",
+    "InvariantError": "A mistake in this program",
+}
+
+
+class ConfirmModal(Dialog[bool]):
+    """A question with yes and no. The safe answer has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes", id="confirm.yes", tooltip="Yes"),
+        Binding("n", "answer(False)", "No", id="confirm.no", tooltip="No"),
+    ]
+
+    def __init__(
+        self, question: str, detail: str = "", *, yes: str = "Yes", no: str = "No", danger: bool = False
+    ) -> None:
+        super().__init__()
+        self._question, self._detail, self._yes, self._no, self._danger = question, detail, yes, no, danger
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            yield plain(self._question, "title")
+            if self._detail:
+                yield plain(self._detail, "quiet")
+            with Horizontal(classes="buttons"):
+                yield Button(Content(visible(self._no)), id="no", compact=True)
+                variant: ButtonVariant = "error" if self._danger else "primary"
+                yield Button(Content(visible(self._yes)), id="yes", variant=variant, compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no" if self._danger else "#yes").focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)
+
+    def action_leave(self) -> None:
+        """Leaving means no."""
+        self.dismiss(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several ways to go on."""
+
+    id: str
+    label: str
+    detail: str = ""
+
+
+class ChoiceModal(Dialog[str | None]):
+    """A question with several answers: the id of the chosen one, or None."""
+
+    DEFAULT_CSS = """
+    ChoiceModal .box OptionList { height: auto; max-height: 14; border: none; padding: 0; }
+    """
+
+    def __init__(self, question: str, choices: Sequence[Choice], detail: str = "") -> None:
+        super().__init__()
+        self._question, self._choices, self._detail = question, tuple(choices), detail
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            yield plain(self._question, "title")
+            if self._detail:
+                yield plain(self._detail, "quiet")
+            yield OptionList(*(Option(_choice(choice), id=choice.id) for choice in self._choices))
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    @on(Button.Pressed, "#cancel")
+    def _cancel(self) -> None:
+        self.dismiss(None)
+
+
+def _choice(choice: Choice) -> Content:
+    label = Content(visible(choice.label, "")).stylize("bold")
+    return Content.assemble(label, "\n  ", visible(choice.detail, "")) if choice.detail else label
+
+
+class TextModal(Dialog[str | None]):
+    """One line of text, checked while it is typed.
+
+    Args:
+        check: says what is wrong with a text; None for nothing.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        value: str = "",
+        *,
+        placeholder: str = "",
+        detail: str = "",
+        check: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        super().__init__()
+        self._question, self._value, self._detail = question, value, detail
+        self._placeholder, self._check = placeholder, check
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            yield plain(self._question, "title")
+            if self._detail:
+                yield plain(self._detail, "quiet")
+            yield SafeInput(self._value, placeholder=self._placeholder, select_on_focus=False)
+            yield Static("", id="problem", classes="problem", markup=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+                yield Button("OK", id="ok", variant="primary", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _changed(self) -> None:
+        self._problem()
+
+    @on(Input.Submitted)
+    @on(Button.Pressed, "#ok")
+    def _accept(self) -> None:
+        if not self._problem():
+            self.dismiss(self.query_one(Input).value.strip())
+
+    @on(Button.Pressed, "#cancel")
+    def _cancel(self) -> None:
+        self.dismiss(None)
+
+    def _problem(self) -> bool:
+        text = self.query_one(Input).value.strip()
+        problem = (self._check(text) or "") if text else "Type something, or press Escape."
+        self.query_one("#problem", Static).update(Content(self.safe(problem)))
+        return bool(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How the answer goes on at a token: a listed token by its id, or a text of the user's."""
+
+    id: int | None = None
+    text: str | None = None
+
+
+class AlternativesModal(Dialog[Branch | None]):
+    """Another token in place of one of the answer: one of the likeliest, or a text."""
+
+    DEFAULT_CSS = ChoiceModal.DEFAULT_CSS.replace("ChoiceModal", "AlternativesModal")
+
+    def __init__(self, alternatives: Sequence[Alternative], current: int | None, where: str = "") -> None:
+        super().__init__()
+        self._alternatives, self._current, self._where = tuple(alternatives), current, where
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            yield plain(f"Go on differently {self._where}".rstrip(), "title")
+            yield OptionList(*(Option(self._row(each), id=str(each.id)) for each in self._alternatives))
+            yield plain("Or type how it goes on (leading spaces count) and press Enter:", "quiet")
+            yield SafeInput(placeholder="a text of your own")
+            with Horizontal(classes="buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList if self._alternatives else Input).focus()
+
+    def _row(self, each: Alternative) -> Content:
+        ascii_only = bool(getattr(self.app, "ascii", False))
+        filled = bar(each.probability, _BAR_CELLS, glyph_set(ascii_only))
+        mark = "  (now)" if each.id == self._current else ""
+        piece = Content(visible_bytes(each.piece, ascii_only=ascii_only)).stylize("bold")
+        return Content.assemble(f"{each.probability:6.1%} ", filled, " ", piece, f"  {each.id}{mark}")
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(Branch(id=self._alternatives[event.option_index].id))
+
+    @on(Input.Submitted)
+    def _typed(self, event: Input.Submitted) -> None:
+        if event.value:
+            self.dismiss(Branch(text=event.value))
+
+    @on(Button.Pressed, "#cancel")
+    def _cancel(self) -> None:
+        self.dismiss(None)

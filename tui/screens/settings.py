@@ -1,0 +1,296 @@
+"""A form over the configuration: every key with its sentence, checked while it is filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Button, Input, Select, Static, Switch
+
+from engine.config import Config
+from engine.errors import SpeculateError
+from tui.config_file import save_config
+from tui.screens.dialog import Dialog, plain
+from tui.screens.message import ConfirmModal, ErrorModal, TextModal
+from tui.settings_form import (
+    Checked,
+    Field,
+    Kind,
+    Reach,
+    changed,
+    check,
+    fields,
+    matching,
+    tables,
+    takes_model,
+    texts_of,
+)
+from tui.widgets.inputs import SafeInput
+
+
+class FieldRow(Vertical):
+    """One key: its name, a control, from when on a change counts, its sentence, what is wrong with it."""
+
+    DEFAULT_CSS = """
+    FieldRow { height: auto; padding: 0 1; }
+    FieldRow > Horizontal { height: 1; }
+    FieldRow .name { width: 22; height: 1; }
+    FieldRow.-changed .name { text-style: bold; color: $text-warning; }
+    FieldRow .control { width: 1fr; max-width: 44; }
+    FieldRow Select.control > SelectCurrent { background: $panel; }
+    FieldRow Switch.control { width: auto; height: 1; border: none; padding: 0; }
+    FieldRow Switch.control:focus { border: none; background-tint: $foreground 20%; }
+    FieldRow .reach { width: 12; height: 1; padding-left: 1; color: $text-muted; }
+    FieldRow .sentence { height: auto; padding-left: 2; color: $text-muted; }
+    FieldRow.-off { opacity: 50%; }
+    """
+
+    class Changed(Message):
+        """The control says something else."""
+
+    def __init__(self, field: Field, text: str) -> None:
+        super().__init__(id="field-" + field.key.replace(".", "-"))
+        self.field = field
+        self._given = text
+        self._shown = (False, "", True)
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            yield plain(f"  {self.field.name}", "name")
+            yield self._control()
+            yield plain("", "reach")
+        yield plain(self.field.sentence, "sentence")
+
+    def _control(self) -> Widget:
+        field = self.field
+        if field.kind is Kind.SWITCH:
+            return Switch(self._given == "true", animate=False, classes="control")
+        if field.kind is Kind.CHOICE:
+            options = [(Content(label), value) for label, value in field.choices]
+            return Select(options, value=self._given, allow_blank=False, compact=True, classes="control")
+        return SafeInput(
+            self._given, placeholder=field.placeholder, compact=True, select_on_focus=False, classes="control"
+        )
+
+    @property
+    def control(self) -> Widget:
+        """What is filled in."""
+        return self.query_one(".control")
+
+    @property
+    def text(self) -> str:
+        """What the control says."""
+        control: Any = self.control
+        if isinstance(control, Switch):
+            return "true" if control.value else "false"
+        return str(control.value)
+
+    def show(self, *, is_changed: bool, problem: str, in_use: bool) -> None:
+        """Mark what is new and what is wrong; a key that is not in use cannot be filled in."""
+        if (is_changed, problem, in_use) == self._shown:
+            return
+        self._shown = (is_changed, problem, in_use)
+        self.set_class(is_changed, "-changed")
+        self.set_class(not in_use, "-off")
+        self.control.disabled = not in_use
+        self.query_one(".name", Static).update(Content(f"{'*' if is_changed else ' '} {self.field.name}"))
+        self.query_one(".reach", Static).update(Content(self.field.reach if is_changed else ""))
+        wrong = (self._safe(f"\nx {problem}"), "$text-error bold") if problem else ""
+        self.query_one(".sentence", Static).update(Content.assemble(self.field.sentence, wrong))
+
+    def on_descendant_focus(self) -> None:
+        """The sentence belongs on the screen too, once what changed around it is laid out."""
+        self.call_after_refresh(self.scroll_visible, animate=False)
+
+    def _safe(self, text: str) -> str:
+        assert isinstance(self.screen, SettingsScreen), "the rows belong to the form"
+        return self.screen.safe(text)
+
+    @on(Input.Changed)
+    @on(Select.Changed)
+    @on(Switch.Changed)
+    def _told(self, event: Message) -> None:
+        event.stop()
+        self.post_message(self.Changed())
+
+
+class SettingsScreen(Dialog[Config | None]):
+    """The settings; the result is the new configuration, or None if it was left.
+
+    Args:
+        config: what holds now.
+        path: the file it came from; None for a preset, then saving asks for one.
+    """
+
+    HELP: ClassVar[str] = (
+        "Every key of the configuration, with what it means. Changed ones carry a star and say from when on "
+        "they count. Apply uses the settings without writing a file; Save writes the file too, and keeps its "
+        "comments. An empty field has its default. Slash goes to the filter."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+s", "save", "Save", id="settings.save", tooltip="Write the file and use it", priority=True
+        ),
+        Binding("f2", "apply", "Apply", id="settings.apply", tooltip="Use the settings, write no file"),
+        Binding("slash", "filter", "Filter", id="settings.filter", tooltip="Show the keys with a word only"),
+        Binding("down", "app.focus_next", "Next field", id="settings.next", tooltip="Next field", show=False),
+        Binding(
+            "up",
+            "app.focus_previous",
+            "Field before",
+            id="settings.previous",
+            tooltip="Field before",
+            show=False,
+        ),
+    ]
+    DEFAULT_CSS = """
+    SettingsScreen > .box { width: 96%; max-width: 104; height: 94%; }
+    SettingsScreen .head { height: 1; margin-bottom: 1; }
+    SettingsScreen .head .title { width: auto; margin: 0 2 0 0; }
+    SettingsScreen .head #filter { width: 1fr; max-width: 40; }
+    SettingsScreen VerticalScroll { height: 1fr; scrollbar-gutter: stable; scrollbar-size-vertical: 1; }
+    SettingsScreen .table { height: auto; text-style: bold; color: $text-primary; margin-top: 1; }
+    SettingsScreen .foot { height: 1; }
+    SettingsScreen .foot #summary { width: 1fr; height: 1; color: $text-muted; }
+    SettingsScreen .foot Button { margin-left: 1; min-width: 8; }
+    SettingsScreen .foot Button.-default { background: $panel; }
+    """
+
+    def __init__(self, config: Config, path: Path | None = None) -> None:
+        super().__init__()
+        self._config = config
+        self._form = fields()
+        self._before = texts_of(config)
+        self._checked = Checked(config, {})
+        self.path = path
+        """The file that was saved last, or would be."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box"):
+            with Horizontal(classes="head"):
+                yield plain("Settings", "title")
+                yield SafeInput(placeholder="filter", id="filter", compact=True)
+            with VerticalScroll(can_focus=False):
+                for table, about in tables().items():
+                    yield plain(f"[{table}]  {about}", f"table {table}")
+                    for field in self._form:
+                        if field.table == table:
+                            yield FieldRow(field, self._before[field.key])
+            with Horizontal(classes="foot"):
+                yield Static("", id="summary", markup=False)
+                yield Button("Cancel", id="cancel", compact=True)
+                yield Button("Apply", id="apply", compact=True)
+                yield Button("Save", id="save", variant="primary", compact=True)
+
+    def on_mount(self) -> None:
+        self.query(FieldRow).first().control.focus()
+        self._check()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What the form says, by dotted key."""
+        return {row.field.key: row.text for row in self.query(FieldRow)}
+
+    @on(FieldRow.Changed)
+    def _check(self) -> None:
+        texts = self.texts
+        self._checked = check(texts, self._form)
+        new = {field.key for field in changed(self._before, texts, self._form)}
+        for row in self.query(FieldRow):
+            key = row.field.key
+            in_use = key != "draft.model_name" or takes_model(texts["draft.method"])
+            row.show(is_changed=key in new, problem=self._checked.problems.get(key, ""), in_use=in_use)
+        self.query_one("#summary", Static).update(Content(self.safe(self._summary())))
+
+    def _summary(self) -> str:
+        if self._checked.problems:
+            count = len(self._checked.problems)
+            return f"x {count} field{'s' * (count > 1)} to put right"
+        new = changed(self._before, self.texts, self._form)
+        if not new:
+            return "nothing changed"
+        reload = "; models are loaded again" if any(field.reach is Reach.RELOAD for field in new) else ""
+        return f"{len(new)} changed{reload}"
+
+    @on(Input.Changed, "#filter")
+    def _filter(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show_matching(event.value)
+
+    def _show_matching(self, words: str) -> None:
+        shown = matching(self._form, words)
+        for row in self.query(FieldRow):
+            row.display = row.field.key in shown
+        for table in tables():
+            self.query_one(f".table.{table}").display = any(key.startswith(f"{table}.") for key in shown)
+
+    def action_filter(self) -> None:
+        """To the filter box."""
+        self.query_one("#filter").focus()
+
+    @on(Button.Pressed, "#apply")
+    def action_apply(self) -> None:
+        """Close with the new configuration."""
+        config = self._valid()
+        if config is not None:
+            self.dismiss(config)
+
+    @on(Button.Pressed, "#save")
+    def action_save(self) -> None:
+        """Write the file, asking for one if there is none yet, and close with the new configuration."""
+        config = self._valid()
+        if config is None:
+            return
+        if self.path is not None:
+            self._save(config, self.path)
+            return
+        ask = TextModal(
+            "Save the settings as", "config.toml", detail="A file that exists keeps its comments."
+        )
+        self.app.push_screen(ask, lambda name: self._save(config, Path(name).expanduser()) if name else None)
+
+    def _save(self, config: Config, path: Path) -> None:
+        try:
+            save_config(config, path)
+        except (SpeculateError, RuntimeError) as error:  # RuntimeError: a "~user" that does not exist
+            known = error if isinstance(error, SpeculateError) else SpeculateError(str(error))
+            self.app.push_screen(ErrorModal.of(known))
+            return
+        self.path = path
+        self.notify(f"Saved {self.safe(str(path))}", markup=False)
+        self.dismiss(config)
+
+    def _valid(self) -> Config | None:
+        """The configuration; where something is wrong, the focus goes there."""
+        if self._checked.config is None:
+            wrong = next(
+                (row for row in self.query(FieldRow) if row.field.key in self._checked.problems), None
+            )
+            if wrong is not None:
+                with self.prevent(Input.Changed):
+                    self.query_one("#filter", Input).value = ""
+                self._show_matching("")
+                wrong.control.focus()
+        return self._checked.config
+
+    @on(Button.Pressed, "#cancel")
+    def action_leave(self) -> None:
+        """Close; asks first if something would be lost."""
+        if not changed(self._before, self.texts, self._form):
+            self.dismiss(None)
+            return
+        question = ConfirmModal(
+            "Leave the settings?", "Your changes would be lost.", yes="Leave", danger=True
+        )
+        self.app.push_screen(question, self._leave_if)
+
+    def _leave_if(self, sure: bool | None) -> None:
+        if sure:
+            self.dismiss(None)
