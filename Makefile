@@ -11,14 +11,14 @@ STAMP := $(VENV)/.installed
 PIP_FLAGS := --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench soak demo clean model
+.PHONY: help run test check format bench soak demo screenshots clean model
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\): .*## \(.*\)$$/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='|' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+		while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
-run: $(STAMP) ## Set up and run the built-in model
-	$(BIN)/spec builtin --rounds 10 --verbose
+run: $(STAMP) model ## Set up and open the app on the built-in model
+	$(BIN)/spec builtin --app
 
 test: $(STAMP) model ## Set up and run every test but the long ones
 	$(BIN)/python -m pytest -q -m "not soak"
@@ -35,13 +35,18 @@ format: $(STAMP) ## Format the code and repair what the linter can
 
 bench: $(STAMP) model ## Measure speed and memory on this machine
 	$(BIN)/python -m engine.bench
+	$(BIN)/python -m tui.bench
 
 soak: $(STAMP) model ## Run the long tests
 	$(BIN)/python -m pytest -q -m soak
 
-demo: $(STAMP) ## Record a run of the built-in model in build/demo.jsonl
-	mkdir -p build
-	$(BIN)/spec builtin --record build/demo.jsonl
+demo: $(STAMP) model ## Record anew the run that the app shows at its first start
+	rm -f engine/assets/demo.jsonl
+	$(BIN)/spec builtin --max-new-tokens 200 --record engine/assets/demo.jsonl
+	chmod 644 engine/assets/demo.jsonl
+
+screenshots: $(STAMP) ## Draw the pictures of the documentation
+	$(BIN)/python -m tui.screenshots docs
 
 clean: ## Remove the environment, caches and build outputs
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

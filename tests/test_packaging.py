@@ -136,7 +136,18 @@ def test_every_asset_is_shipped(package: str) -> None:
 def test_targets_of_make() -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
     described = re.findall(r"^([a-z]+): .*## \S", text, re.MULTILINE)
-    assert set(described) == {"help", "run", "test", "check", "format", "bench", "soak", "demo", "clean"}
+    assert set(described) == {
+        "help",
+        "run",
+        "screenshots",
+        "test",
+        "check",
+        "format",
+        "bench",
+        "soak",
+        "demo",
+        "clean",
+    }
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert phony
     assert set(described) <= set(phony[1].split())

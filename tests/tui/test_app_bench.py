@@ -1,0 +1,134 @@
+"""The bench of the app: its terminal, and every measure in small."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny import save_folder, tiny_model, tiny_tokenizer
+
+from engine.recording import read_recording
+from tui.bench.__main__ import main
+from tui.bench.frames import rounds_without_end
+from tui.bench.live import SCREENS
+from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, rest_rows, speed_rows, start_rows
+from tui.bench.terminal import Terminal, TerminalError
+from tui.demo import PATH
+
+ECHO = """\
+import json, os, sys, time
+fact = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+fact.write(json.dumps({"size": [*os.get_terminal_size()]}) + "\\n")
+print("ready", flush=True)
+print("<" + sys.stdin.readline().strip() + ">", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    tokenizer = tiny_tokenizer()
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    return str(save_folder(folder, tiny_model("llama"), tokenizer))
+
+
+def small(folder: Path, **changes: Any) -> Setup:
+    few: dict[str, Any] = {"starts": 1, "blocks": 1, "tokens": 40, "selections": 2, "frames": 3, "repeats": 1}
+    return Setup(
+        folder,
+        **{
+            **few,
+            "rest_s": 0.2,
+            "sizes": (40, 80),
+            "question": "Hello" if "model" in changes else "",
+            **changes,
+        },
+    )
+
+
+def test_the_terminal_keeps_what_is_drawn_with_its_time() -> None:
+    with Terminal(["-c", ECHO], {}, size=(90, 20)) as terminal:
+        assert terminal.fact(20) == {"size": [90, 20]}
+        ready = terminal.drawn_at("ready")
+        since, pressed = terminal.send("héllo\n")
+        answered = terminal.drawn_at("<héllo>", since)
+    assert ready is not None
+    assert answered is not None
+    assert terminal.began < ready < pressed < answered < time.monotonic()
+
+
+def test_what_is_never_drawn_is_waited_for_no_longer_than_asked() -> None:
+    with Terminal(["-c", ECHO], {}) as terminal:
+        terminal.fact(20)
+        began = time.monotonic()
+        assert terminal.drawn_at("nothing like it", timeout=0.2) is None
+        assert time.monotonic() - began < 5
+        terminal.send("\n")
+
+
+def test_a_program_that_ends_early_is_told_with_its_last_words() -> None:
+    failing = "import sys; sys.exit('it \\x1b[31mbroke')"
+    with (
+        Terminal(["-c", failing], {}) as terminal,
+        pytest.raises(TerminalError, match=r"ended early.*it broke"),
+    ):
+        terminal.fact(20)
+
+
+def test_rounds_go_on_without_end() -> None:
+    rounds = rounds_without_end(read_recording(PATH).events)
+    taken = [next(rounds) for _ in range(100)]
+    assert [round_.number for round_ in taken] == [*range(1, 101)]
+    assert all(round_.cut is None for round_ in taken)
+
+
+def test_a_start_is_timed_and_torch_is_not_there(tmp_path: Path) -> None:
+    paint, imported = start_rows(small(tmp_path))
+    assert paint.value is not None
+    assert 0 < paint.value < 60
+    assert (imported.value, imported.status) == (0, "PASS"), imported.note
+
+
+def test_frames_are_timed_at_every_size(tmp_path: Path) -> None:
+    (row,) = frame_rows(small(tmp_path))
+    assert row.value is not None
+    assert row.value > 0
+    assert "at 40, 80 tokens" in row.note
+
+
+def test_the_speed_with_the_app_is_compared_in_pairs(tmp_path: Path, model: str) -> None:
+    (row,) = speed_rows(small(tmp_path, model=model))
+    assert row.value is not None
+    assert row.low is not None
+    assert row.high is not None
+    assert 0 < row.low <= row.value <= row.high
+    assert "2 pairs" in row.note
+
+
+def test_keys_are_timed(tmp_path: Path, model: str) -> None:
+    (row,) = key_rows(small(tmp_path, model=model))
+    assert row.value is not None
+    assert row.value > 0
+    assert row.note.startswith("4 presses")
+
+
+def test_screens_are_left_at_rest(tmp_path: Path, model: str) -> None:
+    names = ("live", "settings", "live, 60 columns")
+    rows = [*rest_rows(small(tmp_path, model=model, screens=names))]
+    assert [row.name for row in rows] == [f"at rest: {name}" for name in names]
+    assert "LiveScreen" in rows[0].note
+    assert "SettingsScreen" in rows[1].note
+
+
+def test_every_screen_has_a_name_of_its_own() -> None:
+    assert len(SCREENS) >= 12
+    assert [*ROWS] == ["start", "speed", "keys", "frames", "rest"]
+
+
+def test_the_table_and_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "frames"], small(tmp_path)) == 0
+    table, line = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert "cost of a frame" in table
+    assert json.loads(line)["rows"][0]["at_most"] == 1.2

@@ -1,0 +1,211 @@
+"""The measures of the app, each against the limit it is held to."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any
+
+from engine.bench.report import Row, ratio_row
+from engine.bench.timing import median_ratio
+from tui.bench.terminal import Terminal, TerminalError
+
+SIZES = (1000, 4000, 16000)
+"""Tokens in the panes."""
+FULL = ("Context", "Output", "Rounds", "Gauge", "Inspector", "Settings")
+"""What a full first frame has: the panes, and the line of the keys at the bottom."""
+LETTERS = "бвгджзийклмнптфхцчшщъыьэюяλμξπσφψω"
+"""What is typed: no model that is measured writes these, so each is drawn first by its own key."""
+_TIMEOUT_S = 2.0
+_CURSOR = "▌"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is measured, and how long."""
+
+    scratch: Path
+    """The app's folder, in the place of the user's."""
+    starts: int = 5
+    blocks: int = 3
+    """Times A B B A."""
+    tokens: int = 400
+    """Of one run: enough for the frames to find their pace."""
+    selections: int = 30
+    """Presses that move the cursor in the rounds; as many letters are typed."""
+    frames: int = 40
+    repeats: int = 3
+    """Of the frames, in a process each."""
+    rest_s: float = 3.0
+    screens: tuple[str, ...] = ()
+    """Which are left at rest; empty: all."""
+    sizes: tuple[int, ...] = SIZES
+    model: str = ""
+    """Another one than the built-in one."""
+    question: str = ""
+    """Another one than the preset's conversation."""
+
+    def terminal(self, mode: str, **plan: Any) -> Terminal:
+        """Run a mode of ``tui.bench.child`` on a terminal."""
+        names = ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+        environment = {name: str(self.scratch) for name in names}
+        return Terminal(["-m", "tui.bench.child", mode, json.dumps(plan)], environment)
+
+    def live(self, **plan: Any) -> Terminal:
+        """Run the real model."""
+        fixed = {
+            "folder": str(self.scratch),
+            "tokens": self.tokens,
+            "model": self.model,
+            "question": self.question,
+        }
+        off = {"blocks": 0, "keys": False, "rest_s": 0.0, "screens": self.screens}
+        return self.terminal("live", **fixed, **(off | plan))
+
+
+def start_rows(setup: Setup) -> Iterator[Row]:
+    """From the start of the process to the first full frame."""
+    seconds: list[float] = []
+    imported: set[str] = set()
+    for number in range(setup.starts + 1):
+        with setup.terminal("start") as terminal:
+            fact = terminal.fact()
+            painted = first_full_frame(terminal)
+            terminal.send("\x11")
+        if number:  # the first one writes byte code and warms the disk's cache
+            seconds.append(painted - terminal.began)
+            if fact["at"] > painted - 0.01:
+                imported |= set(fact["imported"])
+            else:
+                imported.add("(the engine began before it)")
+    estimate = median_ratio(seconds)
+    yield Row(
+        *("first paint", estimate.value, "s"),
+        at_most=0.8,
+        low=estimate.low,
+        high=estimate.high,
+        note=f"median of {len(seconds)} starts, {min(seconds):.2f} .. {max(seconds):.2f} s",
+    )
+    yield Row(
+        *("torch and its like imported by then", float(len(imported)), ""),
+        at_most=0,
+        note=", ".join(sorted(imported)) or "none",
+    )
+
+
+def first_full_frame(terminal: Terminal) -> float:
+    """When everything that belongs on the first screen was drawn."""
+    times = [terminal.drawn_at(word) for word in FULL]
+    missing = [word for word, at in zip(FULL, times, strict=True) if at is None]
+    if missing:
+        raise TerminalError(f"the first screen lacks {', '.join(missing)}")
+    return max(at for at in times if at is not None)
+
+
+def speed_rows(setup: Setup) -> Iterator[Row]:
+    """Tokens a second with the app open, against the same run without it."""
+    with setup.live(blocks=setup.blocks) as terminal:
+        facts = [terminal.fact() for _ in range(4 * setup.blocks)]
+    # A B B A: two neighbours each, so that a machine that gets slower or faster harms neither arm.
+    ratios = []
+    for one, other in zip(facts[::2], facts[1::2], strict=True):
+        rates = {fact["arm"]: fact["rate"] for fact in (one, other)}
+        ratios.append(rates["app"] / rates["headless"])
+    ours = [fact for fact in facts if fact["arm"] == "app"]
+    theirs = [fact["rate"] for fact in facts if fact["arm"] == "headless"]
+    mean = {
+        name: fmean(fact[name] for fact in ours)
+        for name in ("rate", "screen_share", "frames_per_s", "frame_ms")
+    }
+    note = (
+        f"{mean['rate']:.1f} against {fmean(theirs):.1f} tok/s, {setup.tokens} tokens, {len(ratios)} pairs; "
+        f"{mean['frames_per_s']:.1f} frames/s of {mean['frame_ms']:.1f} ms, "
+        f"screen's thread {mean['screen_share']:.1%}; aim 0.97"
+    )
+    yield ratio_row("tokens/s, app open / headless", median_ratio(ratios), 0.90, note)
+
+
+def key_rows(setup: Setup) -> Iterator[Row]:
+    """From a key to what it changes on the screen, while the engine generates."""
+    with setup.live(keys=True) as terminal:
+        fact = terminal.fact()
+        assert fact == {"keys": "ready"}, fact
+        moved = [_move(terminal, number) for number in range(1, setup.selections + 1)]
+        terminal.send("0")
+        time.sleep(0.5)
+        typed = [_press(terminal, letter, letter) for letter in LETTERS[: setup.selections]]
+        terminal.send("\x11")
+        terminal.fact()
+    times = sorted(1e3 * seconds for seconds in (*moved, *typed))
+    yield Row(
+        *("key to paint, 95th percentile", quantiles(times, n=20)[-1], "ms"),
+        at_most=50,
+        note=f"{len(times)} presses: median {median(times):.0f}, most {times[-1]:.0f} ms; "
+        f"median of moves {1e3 * median(moved):.0f}, of letters {1e3 * median(typed):.0f} ms",
+    )
+
+
+def _move(terminal: Terminal, number: int) -> float:
+    """The cursor to a round: the first one, then from each to the next."""
+    return _press(terminal, "g" if number == 1 else "j", rf"{_CURSOR} *{number}[ •]")
+
+
+def _press(terminal: Terminal, key: str, pattern: str) -> float:
+    """Seconds from a key to a change; as long as is waited where it does not come."""
+    # Not in step with the frames.
+    time.sleep(random.uniform(0.1, 0.3))
+    since, pressed = terminal.send(key)
+    came = terminal.drawn_at(pattern, since, _TIMEOUT_S)
+    return _TIMEOUT_S if came is None else came - pressed
+
+
+def frame_rows(setup: Setup) -> Iterator[Row]:
+    """Whether a frame costs more with more tokens in the panes."""
+    medians: dict[int, list[float]] = {size: [] for size in setup.sizes}
+    slowest = dict.fromkeys(setup.sizes, 0.0)
+    for _ in range(setup.repeats):
+        plan = {"folder": str(setup.scratch), "sizes": setup.sizes, "times": setup.frames}
+        with setup.terminal("frames", **plan) as terminal:
+            for size in setup.sizes:
+                fact = terminal.fact()
+                assert fact["tokens"] == size, fact
+                medians[size].append(median(fact["ms"]))
+                slowest[size] = max(slowest[size], *fact["ms"])
+    first, last = setup.sizes[0], setup.sizes[-1]
+    grown = [high / low for high, low in zip(medians[last], medians[first], strict=True)]
+    estimate = median_ratio(grown)
+    told = ", ".join(f"{median(medians[size]):.1f} (most {slowest[size]:.1f})" for size in setup.sizes)
+    yield Row(
+        *(f"cost of a frame, {last:,} / {first:,} tokens", estimate.value, "x"),
+        at_most=1.2,
+        low=estimate.low,
+        high=estimate.high,
+        note=f"{told} ms at {', '.join(f'{size:,}' for size in setup.sizes)} tokens",
+    )
+
+
+def rest_rows(setup: Setup) -> Iterator[Row]:
+    """What each screen costs while nothing happens."""
+    from tui.bench.live import SCREENS
+
+    with setup.live(rest_s=setup.rest_s) as terminal:
+        for name in setup.screens or SCREENS:
+            fact = terminal.fact()
+            assert fact["screen"] == name, fact
+            note = f"{fact['top']}, {setup.rest_s:g} s"
+            yield Row(f"at rest: {name}", 100 * fact["share"], "%", at_most=1, note=note)
+
+
+ROWS: Mapping[str, Callable[[Setup], Iterator[Row]]] = {
+    "start": start_rows,
+    "speed": speed_rows,
+    "keys": key_rows,
+    "frames": frame_rows,
+    "rest": rest_rows,
+}
+"""Every group of measures by its name."""
