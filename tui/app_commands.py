@@ -62,6 +62,12 @@ class CommandApp(MessageApp):
             title = f"Theme: {theme.name.removeprefix('spec-')}"
             yield SystemCommand(title, "Use these colours", lambda name=theme.name: self._use_theme(name))
 
+    def action_command_palette(self) -> None:
+        from tui.screens.palette import PALETTE_ID, Palette
+
+        if self.screen.id != PALETTE_ID:
+            self.push_screen(Palette(id=PALETTE_ID))
+
     def _run_later(self, call: str) -> None:
         self.call_later(self.run_action, call)
 

@@ -58,13 +58,13 @@ def test_ids_and_keys_are_unique() -> None:
 
 async def from_palette(app: Driven, title: str) -> None:
     await app.press("ctrl+p")
-    await app.top("CommandPalette")
+    await app.top("Palette")
     await app.pilot.press(*(char if char != " " else "space" for char in title.lower()))
     options = app.screen.query_one(CommandList)
     await app.until(lambda: options.option_count > 0, "the palette")
     await app.pilot.pause(0.3)
     await app.press("enter")
-    await app.until(lambda: type(app.screen).__name__ != "CommandPalette", "the choice")
+    await app.until(lambda: type(app.screen).__name__ != "Palette", "the choice")
     await app.pilot.pause()
 
 

@@ -90,7 +90,7 @@ async def at_rest(app: Driven, seconds: float = 1.5) -> float:
 def test_screens_at_rest_cost_nothing(tmp_path: Path, size: tuple[int, int]) -> None:
     screens = {"": "LiveScreen", "f1": "HelpScreen", "f2": "SettingsScreen", "f3": "ModelPicker"}
     if size == (120, 36):
-        screens |= {"f4": "ConversationsScreen", "ctrl+o": "JumpScreen"}
+        screens |= {"f4": "ConversationsScreen", "ctrl+o": "JumpScreen", "ctrl+p": "Palette"}
 
     async def go() -> None:
         async with driven(tmp_path, size=size) as app:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -10,13 +11,14 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
 from engine.config import Config
 from tui.actions import PANES
 from tui.conversation import Conversation
-from tui.state import ViewState
+from tui.state import Phase, ViewState
 from tui.widgets.context import ContextPane
 from tui.widgets.gauge import GaugePane
 from tui.widgets.inputs import ChatInput
@@ -32,6 +34,10 @@ COLUMNS_FROM = 100
 """Columns of the screen from which the panes stand side by side."""
 WRITE = "write"
 """Name of the line for the next message, among the panes."""
+UNHURRIED = frozenset({"context", "gauge", "inspector"})
+"""Panes that change in most of their lines with every round: while the engine works in this process, they are
+drawn this seldom, as what they cost it goes (docs/log.md)."""
+UNHURRIED_S = 1.0
 _LETTERS = {
     "c": "context",
     "o": "output",
@@ -69,6 +75,8 @@ class LiveScreen(Screen[None]):
         self._state = ViewState()
         self._offered = ""
         self._left = "context"  # or the prompt, in its place
+        self._all_at = float("-inf")
+        self._follow_up: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield TransportBar(id="transport")
@@ -121,9 +129,24 @@ class LiveScreen(Screen[None]):
         """Show a state in all panes that can be seen; the others follow when they are."""
         self._state = state
         self.query_one(TransportBar).show(state, config, names)
+        wait = self._all_at + UNHURRIED_S - monotonic()
+        if wait > 0 and state.phase is Phase.RUNNING and not state.replay and not self.single:
+            self._show_panes(UNHURRIED)
+            if self._follow_up is None:
+                self._follow_up = self.set_timer(wait, self._show_panes)
+        else:
+            self._show_panes()
+
+    def _show_panes(self, later: frozenset[str] = frozenset()) -> None:
+        """Show the state in the panes that can be seen, but in those that come later."""
+        if not later:
+            self._all_at = monotonic()
+            if self._follow_up is not None:
+                self._follow_up.stop()
+                self._follow_up = None
         for pane in self.query(LineView):
-            if self._is_shown(pane):
-                _show(pane, state)
+            if pane.id not in later and self._is_shown(pane):
+                _show(pane, self._state)
 
     def show_conversation(self, conversation: Conversation, live_at: int | None) -> None:
         """Show the messages."""
@@ -165,9 +188,7 @@ class LiveScreen(Screen[None]):
         self.query_one("#tabs").display = single
         self.query_one("#line").display = single and self.active != "gauge"
         self.query_one(TabBar).show(self.active)
-        for pane in self.query(LineView):
-            if self._is_shown(pane):
-                _show(pane, self._state)
+        self._show_panes()
 
     def go_to(self, name: str) -> None:
         """Show a pane, and give it the focus."""
@@ -211,10 +232,12 @@ class LiveScreen(Screen[None]):
 
     @on(RoundSelected)
     def _round(self, event: RoundSelected) -> None:
+        self._show_panes()
         self.query_one(InspectorPane).select(event.index)
 
     @on(TokenSelected)
     def _token(self, event: TokenSelected) -> None:
+        self._show_panes()
         self.query_one(InspectorPane).select_token(event.index)
         token = self._state.output[event.index]
         self.query_one(RoundsPane).select(token.round if token.round >= 0 else None)

@@ -30,8 +30,7 @@ class FixedView(LineView):
             self.rows_changed(different[0] if different else min(len(before), len(self._rows)))
             return
         if different:
-            self.finder.forget(different[0])
-            self.finder.extend(len(self._rows))
+            self.search_again(different[0])
         for y in different:
             self.repaint_row(y)
 

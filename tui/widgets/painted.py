@@ -1,14 +1,16 @@
 """A scrolling view that paints rows and builds only those on screen.
 
 A pane says how many rows there are (``row_total``), makes one of them (``build_row``) and calls
-``rows_changed(first)`` when they grow or change. Rows on screen are kept as strips in an LRU; the view
+``rows_changed(first)`` when they grow or change. Rows on screen are kept as framed lines in an LRU; the view
 follows its tail until the user scrolls away. The last line is the pane's own: a legend, a count, a question.
+
+Textual keeps a line's parts and escape codes with the line, but makes new lines of all rows whenever a view
+scrolls. Here a row keeps its line, so that one which only moves costs next to nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -29,7 +31,7 @@ SELECTED = "screen--selection"
 BARE = "bare"
 """In a piece's style: no line under or through the text, whatever its classes say."""
 _KEPT = 512
-"""Strips kept; more than a screen has rows."""
+"""Lines kept; more than a screen has rows."""
 
 
 class PaintedView(ScrollView, can_focus=True):
@@ -43,8 +45,9 @@ class PaintedView(ScrollView, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.finder = Finder(self.build_row)
         self.built = 0
-        """Strips made so far, in all."""
-        self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(_KEPT)
+        """Rows made into strips so far, in all."""
+        self._lines: LRUCache[int, Strip] = LRUCache(_KEPT)  # by row, with the frame
+        self._thumb: tuple[int, ...] = ()
         self._styles: dict[str, Style] = {}
         self._at_end = True
         self._width = self._height = 0  # of the rows and the last line; those of the last time on screen
@@ -111,15 +114,23 @@ class PaintedView(ScrollView, can_focus=True):
 
     def rows_changed(self, first: int = 0) -> None:
         """Rows from ``first`` on are new or different; those before are as they were."""
-        self._forget(lambda y: y >= first)
+        self._forget(first)
+        self._forget_foot()
         total = self.row_total()
-        self.finder.forget(first)
-        self.finder.extend(total)
+        self.search_again(first)
         self._shown_empty = [] if total else wrap(self.empty_text(), self.row_width, "lines--dim")
         self._resize_rows(total)
         top = max(first - self.scroll_offset.y, 0)
         if top < self._height:
             self.refresh(Region(0, top, self.row_width, self._height - top))
+
+    def search_again(self, first: int) -> None:
+        """Rows from ``first`` on have other text: find what is looked for in them too."""
+        self.finder.forget(first)
+        self.finder.extend(self.row_total())
+        if self.finder.needle:
+            self._forget_foot()  # it says how many matches there are
+            self.refresh(Region(0, self._height - 1, self.row_width, 1))
 
     def _resize_rows(self, total: int) -> None:
         at_end = self._at_end and not self.holds_still()
@@ -127,30 +138,41 @@ class PaintedView(ScrollView, can_focus=True):
         if size != self.virtual_size:
             # Not through the property: it would lay out the whole screen again for every row.
             self.set_reactive(Widget.virtual_size, size)
-            self._scroll_update(size)
+            self.scroll_y = self.validate_scroll_y(self.scroll_y)
         if at_end and self.scroll_y < self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False)
         self._at_end = at_end or self.scroll_y >= self.max_scroll_y
+        self._place_thumb()
 
     def foot_changed(self) -> None:
         """Paint the last line again."""
         self._resize_rows(self.row_total())
+        self._forget_foot()
         self.refresh(Region(0, self._height - 1, self.row_width, 1))
+
+    def _forget_foot(self) -> None:
+        self._lines.discard(-1 - (self.gutter.top + self._height - 1))
 
     def repaint_row(self, y: int) -> None:
         """One row looks different."""
-        self._forget(lambda row: row == y)
+        self._lines.discard(y)
         self.refresh_line(y)
 
-    def _forget(self, changed: Callable[[int], bool]) -> None:
-        for y, width in tuple(self._strips.keys()):
-            if changed(y):
-                self._strips.discard((y, width))
+    def _forget(self, first: int) -> None:
+        for y in tuple(self._lines.keys()):
+            if y >= first:
+                self._lines.discard(y)
 
     def repaint(self) -> None:
         """All rows may look different; how many there are did not change."""
-        self._strips.clear()
         self.refresh()
+
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        if not regions:
+            self._lines.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def key_at(self, y: int, column: int) -> int:
         """The key of what stands at a column of a row; -1: nothing."""
@@ -174,13 +196,25 @@ class PaintedView(ScrollView, can_focus=True):
         return self._at_end and not self.holds_still()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
         self._at_end = round(new_value) >= self.max_scroll_y
+        if round(old_value) != round(new_value):
+            self._place_thumb()
+            self.refresh(self.size.region)
+
+    def _place_thumb(self) -> None:
+        """Tell the scrollbar where the view is, if that is another cell: each time it draws all its lines."""
+        bar, total, page = self.vertical_scrollbar, self.virtual_size.height, self.container_size.height
+        top, every = round(self.scroll_y), max(total, 1)
+        at_an_end = 0 if top <= 0 else 2 if top >= self.max_scroll_y else 1
+        thumb = (page, total > page, at_an_end, page * top // every, page * page // every)
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar.window_virtual_size, bar.window_size, bar.position = total, page, top
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._styles.clear()
-        self._strips.clear()
+        self._lines.clear()
 
     def refresh_layout(self) -> None:
         """Lay out again if the width or the glyphs are other ones."""
@@ -194,7 +228,7 @@ class PaintedView(ScrollView, can_focus=True):
         if layout != self._laid_out:
             self._laid_out = layout
             self.set_class(self.ascii, "-ascii")
-            self._strips.clear()
+            self._lines.clear()
             self.lay_out()
             self.finder.forget(0)
         self.rows_changed(self.row_total())
@@ -225,6 +259,27 @@ class PaintedView(ScrollView, can_focus=True):
             style += self.screen.get_component_rich_style(SELECTED)
         return style
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        width = self.outer_size.width
+        if crop.column_span != (0, width) or self.text_selection is not None:
+            return super().render_lines(crop)
+        above, top, page, total = self.gutter.top, self.scroll_offset.y, self.page, self.row_total()
+        # Neither the frame nor the last line is a row, nor what stands where there are no rows.
+        keys = [top + y - above if 0 <= y - above < page else -1 - y for y in crop.line_range]
+        known = [self._lines.get(key) if key < total else None for key in keys]
+        lines: list[Strip] = []
+        while (at := len(lines)) < len(keys):
+            line = known[at]
+            if line is not None:
+                lines.append(line)
+                continue
+            end = next((later for later in range(at, len(keys)) if known[later] is not None), len(keys))
+            lines += super().render_lines(Region(0, crop.y + at, width, end - at))
+            for key, line in zip(keys[at:end], lines[at:], strict=True):
+                if key < total:
+                    self._lines[key] = line
+        return lines
+
     def render_line(self, y: int) -> Strip:
         if self.scrollable_content_region.size != (self._width, self._height):
             self.call_after_refresh(self.refresh_layout)
@@ -238,16 +293,13 @@ class PaintedView(ScrollView, can_focus=True):
                 if row < len(empty)
                 else Strip.blank(self.row_width, self.style_of(""))
             )
-        strip = self._strips.get((row, self.row_width))
-        if strip is None:
-            self.built += 1
-            strip = self._strip(self._marked(row))
-            self._strips[row, self.row_width] = strip
+        self.built += 1
+        made = self._marked(row)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(row)
         if span is not None:
-            strip = self._strip(self._styled(self._marked(row), *span, SELECTED))
-        return strip.apply_offsets(0, row)
+            made = self._styled(made, *span, SELECTED)
+        return self._strip(made).apply_offsets(0, row)
 
     def _strip(self, row: Row, below: str = "") -> Strip:
         width = self.row_width
