@@ -1,6 +1,7 @@
 """Draws the pictures of the documentation with the program itself, from the recording that ships with it.
 
-``python -m tui.screenshots [FOLDER]`` writes them; no model is needed, and every machine draws the same.
+``python -m tui.screenshots [FOLDER]`` writes them, and the table of keys into the folder's ``app.md``. No
+model is needed, and every machine draws the same.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from engine.bench.report import written_into
 from engine.config import load_config
 from tui.app import SpecApp
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 from tui.engine_thread import EngineThread
+from tui.key_table import key_table
 from tui.launch import DEFAULT_PRESET, Launch
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.rounds import RoundsPane
@@ -83,6 +86,10 @@ def main(folders: Iterable[str] = ()) -> int:
         path = folder / picture.name
         path.write_text(asyncio.run(draw(picture)), encoding="utf-8")
         sys.stdout.write(f"{path}\n")
+    manual = folder / "app.md"
+    if manual.is_file():
+        manual.write_text(written_into(manual.read_text("utf-8"), key_table(), "keys"), encoding="utf-8")
+        sys.stdout.write(f"{manual}\n")
     return 0
 
 

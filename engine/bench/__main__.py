@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from engine.bench import peers
-from engine.bench.report import Row, json_line, line, table, written_into
+from engine.bench.report import Row, fenced, json_line, line, table, written_into
 from engine.bench.rows import ROWS, Lab, Setup
 from engine.models.devices import fast_bfloat16
 from engine.models.quiet import quiet
@@ -55,7 +55,9 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     context["load_average_after"] = os.getloadavg()[0]
     text = _preamble(context) + table(rows) + "\n"
     if options.write:
-        options.write.write_text(written_into(options.write.read_text("utf-8"), text), encoding="utf-8")
+        options.write.write_text(
+            written_into(options.write.read_text("utf-8"), fenced(text)), encoding="utf-8"
+        )
     if not options.json:
         sys.stdout.write(text)
     sys.stdout.write(json_line(rows, context) + "\n")

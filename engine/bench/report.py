@@ -9,7 +9,8 @@ from typing import Any
 
 from engine.bench.timing import Estimate
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+MEASURED = "measured"
+"""Name of the place in ``docs/measured.md`` for this bench's table."""
 """Marks in a document, around what the bench writes into it."""
 _HEADINGS = ("measure", "limit", "measured", "interval", "", "")
 
@@ -69,12 +70,18 @@ def json_line(rows: Sequence[Row], context: Mapping[str, Any]) -> str:
     return json.dumps({**context, "rows": told}, allow_nan=False)
 
 
-def written_into(document: str, block: str) -> str:
-    """The document with the text between its two marks replaced."""
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    assert rest and after, f"the document lacks the marks {BEGIN} and {END}"
-    return f"{before}{BEGIN}\n```\n{block.rstrip()}\n```\n{END}{after}"
+def written_into(document: str, block: str, name: str = MEASURED) -> str:
+    """The document with the text between the two marks of a name replaced."""
+    begin, end = (f"<!-- {name}: {which} -->" for which in ("begin", "end"))
+    before, _, rest = document.partition(begin)
+    _, _, after = rest.partition(end)
+    assert rest and after, f"the document lacks the marks {begin} and {end}"
+    return f"{before}{begin}\n{block.strip()}\n{end}{after}"
+
+
+def fenced(text: str) -> str:
+    """A table as it is printed, for a Markdown document."""
+    return f"```\n{text.rstrip()}\n```"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

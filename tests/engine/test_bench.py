@@ -16,7 +16,7 @@ from engine.bench.__main__ import DTYPES, main
 from engine.bench.arms import Arm
 from engine.bench.clock import CommitClock, Timed
 from engine.bench.prompts import Prompt
-from engine.bench.report import BEGIN, END, Row, json_line, table, written_into
+from engine.bench.report import Row, fenced, json_line, table, written_into
 from engine.bench.rows import ROWS, Setup
 from engine.bench.timing import fastest, interleave, median_ratio
 from engine.context import Message
@@ -106,12 +106,13 @@ def test_table_and_json() -> None:
 
 
 def test_the_block_of_a_document() -> None:
-    document = f"# Measured\n\n{BEGIN}\nold\n{END}\n\nMore.\n"
-    text = written_into(document, "new\n")
-    assert text == f"# Measured\n\n{BEGIN}\n```\nnew\n```\n{END}\n\nMore.\n"
-    assert written_into(text, "new") == text
+    begin, end = "<!-- app: begin -->", "<!-- app: end -->"
+    document = f"# Measured\n\n{begin}\nold\n{end}\n\nMore.\n"
+    text = written_into(document, fenced("new\n"), "app")
+    assert text == f"# Measured\n\n{begin}\n```\nnew\n```\n{end}\n\nMore.\n"
+    assert written_into(text, fenced("new"), "app") == text
     with pytest.raises(AssertionError, match="marks"):
-        written_into("# Measured", "new")
+        written_into(document, "new")
 
 
 # -- timing
@@ -197,7 +198,7 @@ def test_everything_but_memory(setup: Setup, capsys: pytest.CaptureFixture[str])
 
 def test_json_only(setup: Setup, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     document = tmp_path / "measured.md"
-    document.write_text(f"{BEGIN}\n{END}\n")
+    document.write_text("<!-- measured: begin -->\n<!-- measured: end -->\n")
     assert main(["--only", "plain-float32", "--json", "--repeats", "2", "--write", str(document)], setup) == 0
     (line,) = capsys.readouterr().out.splitlines()
     told = json.loads(line)

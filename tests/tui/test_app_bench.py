@@ -128,7 +128,10 @@ def test_every_screen_has_a_name_of_its_own() -> None:
 
 
 def test_the_table_and_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--only", "frames"], small(tmp_path)) == 0
+    document = tmp_path / "measured.md"
+    document.write_text("# Measured\n\n<!-- app: begin -->\n<!-- app: end -->\n\nMore.\n")
+    assert main(["--only", "frames", "--write", str(document)], small(tmp_path)) == 0
     table, line = capsys.readouterr().out.rsplit("\n", 2)[:2]
     assert "cost of a frame" in table
+    assert table.strip() in document.read_text()
     assert json.loads(line)["rows"][0]["at_most"] == 1.2

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from engine.bench.report import Row, json_line, table
+from engine.bench.report import Row, fenced, json_line, line, table, written_into
 from tui.bench.rows import ROWS, Setup
 from tui.bench.terminal import SIZE
 
@@ -36,10 +36,16 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
             setup = replace(setup, tokens=options.tokens)
         for name in options.only or ROWS:
             sys.stderr.write(f"[{time.monotonic() - began:4.0f} s] {name}\n")
-            rows += ROWS[name](setup)
+            for row in ROWS[name](setup):
+                rows.append(row)
+                sys.stderr.write(f"         {line(row)}\n")
     context = _context(load) | {"seconds": round(time.monotonic() - began, 1)}
+    text = _preamble(context) + table(rows) + "\n"
+    if options.write:
+        document = options.write.read_text("utf-8")
+        options.write.write_text(written_into(document, fenced(text), "app"), encoding="utf-8")
     if not options.json:
-        sys.stdout.write(_preamble(context) + table(rows) + "\n")
+        sys.stdout.write(text)
     sys.stdout.write(json_line(rows, context) + "\n")
     return 0
 
@@ -51,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--blocks", type=int, metavar="N", help="speed: times A B B A (default: 3)")
     parser.add_argument("--tokens", type=int, metavar="N", help="speed: of one run (default: 400)")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE", help="put the table between the marks of this document too"
+    )
     parser.add_argument("--json", action="store_true", help="print the JSON line only")
     return parser
 
