@@ -117,6 +117,7 @@ async def failed(app: Driven) -> None:
     )
     await app.press("ctrl+r")
     await app.top("ErrorModal")
+    await app.ended()
 
 
 async def replayed(app: Driven) -> None:

@@ -181,7 +181,7 @@ def test_the_answer_grows_at_the_end() -> None:
         done = finished(state)
         app.pane.show(done)
         text = "".join(done.text)
-        app.pane.show_conversation(Conversation(TALK[:2]).answer(text))
+        app.pane.show_conversation(Conversation(TALK[:2]).add(Message("assistant", text)))
         await pilot.pause()
         assert "being written" not in drawn(app)
         assert app.pane.row_total() < 40, "the answer is there once"

@@ -237,6 +237,8 @@ class LiveScreen(Screen[None]):
 
     @on(TokenSelected)
     def _token(self, event: TokenSelected) -> None:
+        if event.index >= len(self._state.output):
+            return  # the answer was replaced, or its end withdrawn, since the message was sent
         self._show_panes()
         self.query_one(InspectorPane).select_token(event.index)
         token = self._state.output[event.index]
