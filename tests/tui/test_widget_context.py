@@ -267,7 +267,9 @@ def test_the_meter_of_a_narrow_pane_keeps_its_numbers() -> None:
 
 def test_the_meter_drops_what_matters_least() -> None:
     state = replace(running(1), reused=2)
-    texts = {width: "".join(piece.text for piece in meter(state, width, ASCII, locked=True)) for width in WIDE}
+    texts = {
+        width: "".join(piece.text for piece in meter(state, width, ASCII, locked=True)) for width in WIDE
+    }
     for width, text in texts.items():
         assert text.startswith("5/2,048") and (len(text) <= width or width < 8), text
     assert "-----" in texts[70] and "re-used 2" in texts[70]

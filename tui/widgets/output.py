@@ -157,7 +157,7 @@ class OutputPane(LineView):
         if kind == Kind.NEWLINE:
             text, source = text if self.marks or run.token == self.cursor else "", ""
         elif self.marks and kind == Kind.BLANK:
-            text, source = ("_" if glyphs.ascii_only else glyphs.separator) * len(text), run.source
+            text, source = glyphs.blank * len(text), run.source
         elif self.marks and kind == Kind.TAB and not glyphs.ascii_only:
             text = glyphs.arrow + text[1:]
         if kind == Kind.CHIP:
