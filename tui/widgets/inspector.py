@@ -142,7 +142,7 @@ class InspectorPane(FixedView):
 
     def _entry(self, seen: VisibleRound, slot: int) -> Marked:
         if slot == len(seen.round.drafts):
-            return marked_target(seen.round.target, self.glyphs)
+            return marked_target(seen.round.target, self.glyphs, drafted=bool(seen.round.drafts))
         return marked_draft(seen.round.drafts[slot], seen.verdict(slot), self.glyphs)
 
     def _tokens(self, seen: VisibleRound, slot: int) -> Row:
