@@ -82,6 +82,10 @@ _PHASES = {
 class TransportBar(OneLine):
     """Phase, run and segment, settings, models and device. The first parts matter most."""
 
+    DEFAULT_CSS = """
+    TransportBar { text-wrap: nowrap; text-overflow: clip; }
+    """
+
     HELP: ClassVar[str] = (
         "The first line says what goes on, which run and segment it is, and with which models."
     )
