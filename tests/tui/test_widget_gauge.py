@@ -170,7 +170,7 @@ def test_the_one_line_has_whole_measures_only(width: int) -> None:
             line = rows(pane)[0]
             assert "\u2026" not in line and line.startswith("2.28x faster")
             assert ("mem 1.2 GB" in line) == (width >= 100)
-            assert ("alpha 0.67" in line) == (width >= 80)
+            assert ("alpha 0.67" in line) == (width >= 60)
 
     run(scenario)
 
