@@ -120,3 +120,15 @@ def test_the_last_line_has_the_keys_of_the_screen_on_top(tmp_path: Path) -> None
         await app.until(lambda: line.text == before, line.text)
 
     play(test, tmp_path)
+
+
+@pytest.mark.parametrize("columns", range(40, 61, 4))
+def test_no_key_is_shown_without_what_it_does(tmp_path: Path, columns: int) -> None:
+    async def test(app: Driven) -> None:
+        line = app.app.live.query_one("#keys", KeyLine)
+        shown = drawn(app.app).splitlines()[-1].rstrip()
+        assert shown and line.text.startswith(shown)
+        rest = line.text[len(shown) :]
+        assert not rest.strip() or rest.startswith("  "), "cut between two keys"
+
+    play(test, tmp_path, size=(columns, 20))

@@ -273,6 +273,17 @@ class KeyLine(OneLine):
             self._actions += [action, action]
         self.set_parts(parts)
 
+    def render(self) -> Content:
+        """As many keys as have room, each with what it does."""
+        shown: list[Part] = []
+        room = self.size.width
+        for key, label in zip(self._parts[::2], self._parts[1::2], strict=True):
+            room -= cell_len(key[0] + label[0])
+            if room < -1:  # the last blank may be missing
+                break
+            shown += [key, label]
+        return Content.assemble(*shown)
+
     def _applying(self) -> Sequence[Key]:
         top = self.app.screen
         if top is self.screen:
