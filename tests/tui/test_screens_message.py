@@ -15,8 +15,9 @@ from textual.widgets import Button
 
 from engine.errors import DoesNotFit
 from engine.events import Alternative, Failed
+from tui.key_text import key_text
 from tui.screens.conversations import ago
-from tui.screens.help import HelpScreen, Topic, key_text, topic_of
+from tui.screens.help import HelpScreen, Topic, topic_of
 from tui.screens.message import (
     AlternativesModal,
     Branch,
