@@ -106,7 +106,12 @@ def test_alternatives() -> None:
 
     assert ask(make, then=look) is OPEN
     assert ask(make, "down", "down", "enter") == Branch(id=7)
-    assert ask(make, "tab", "space", "h", "i", "enter") == Branch(text=" hi")
+    assert ask(make, "space", "h", "i", "enter") == Branch(text=" hi")
+    assert ask(make, "x", "backspace", "down", "down", "enter") == Branch(id=7)
+    assert ask(make, "down", "down", "down", "h", "enter") == Branch(text="h")
+    assert ask(make, "down", "down", "down", "enter") is OPEN, "past the list the text counts"
+    assert ask(make, "up", "up", "enter") == Branch(id=7)
+    assert ask(make, "down", "enter") is None, "what stands there stays"
     assert ask(lambda: AlternativesModal((), None), "x", "enter") == Branch(text="x")
     assert ask(make, "escape") is None
 

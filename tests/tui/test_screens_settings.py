@@ -17,7 +17,8 @@ from textual.widgets import Input
 
 from engine.config import Config, known_keys, load_config, parse_config
 from tui.screens.message import ConfirmModal, ErrorModal, TextModal
-from tui.screens.settings import FieldRow, SettingsScreen
+from tui.screens.settings import SettingsScreen
+from tui.screens.settings_row import FieldRow
 from tui.settings_form import Kind, Reach, changed, check, fields, matching, tables, texts_of
 
 CONFIG = load_config("config.example.toml")

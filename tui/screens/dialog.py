@@ -141,11 +141,11 @@ class Dialog(ModalScreen[Result]):
 
 
 def own_keys(screen: Dialog[Result]) -> list[tuple[str, str, str]]:
-    """The first key, the name and the action of what a dialog binds itself and tells in its hints."""
+    """The first key, the name and the action of what a dialog and its focused widget tell in their hints."""
     found: dict[str, tuple[str, str, str]] = {}
     for key, active in screen.active_bindings.items():
-        binding = active.binding
-        if active.node is screen and binding.show and active.enabled and not binding.system:
+        binding, owner = active.binding, type(active.node).__module__
+        if binding.show and active.enabled and not binding.system and owner.startswith("tui.screens."):
             found.setdefault(binding.action, (key_text(key), binding.description, binding.action))
     return list(found.values())
 
