@@ -16,6 +16,11 @@ def key_text(keys: str) -> str:
     return " ".join(_one_key(key.strip()) for key in keys.split(","))
 
 
+def first_key(keys: str) -> str:
+    """The first of several keys, for a reader; "" for none."""
+    return _one_key(keys.split(",", maxsplit=1)[0].strip()) if keys else ""
+
+
 def _one_key(key: str) -> str:
     *modifiers, last = key.split("+") if key != "+" else [key]
     name = _FUNCTIONS.get(last) or _NAMES.get(last, last)

@@ -42,7 +42,7 @@ class AlternativesModal(Dialog[Branch | None]):
         "The likeliest tokens at this place. Up and down choose one, enter takes it. Or type how the answer "
         "goes on: then enter takes the text."
     )
-    KEYS = (("up down", "choose"), ("enter", "take it"), ("letters", "a text of your own"))
+    KEYS = (("up down", "choose"), ("enter", "take it"), ("letters", "your own text"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move(1)", "Next", id="branch.down", tooltip="The next token", show=False),
         Binding("up", "move(-1)", "Before", id="branch.up", tooltip="The token before", show=False),

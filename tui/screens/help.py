@@ -36,7 +36,7 @@ def topic_of(widget: Widget, title: str | None = None) -> Topic | None:
     """The help of a pane from its ``HELP`` and its own keys; None if it has neither."""
     text = str(getattr(type(widget), "HELP", "") or "")
     keys = tuple(
-        (binding.key, binding.tooltip or binding.description) for binding in _own_bindings(type(widget))
+        (binding.key, binding.tooltip or binding.description) for binding in own_bindings(type(widget))
     )
     if not text and not keys:
         return None
@@ -48,7 +48,7 @@ def _title(widget: Widget) -> str:
     return str(title or type(widget).__name__.removesuffix("Pane"))
 
 
-def _own_bindings(kind: type[Any]) -> Iterable[Binding]:
+def own_bindings(kind: type[Any]) -> Iterable[Binding]:
     """Bindings of a class and of those of this program that it inherits from, its own first."""
     seen: set[str] = set()
     for base in kind.__mro__:

@@ -53,7 +53,7 @@ class ModelRows(OptionList):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "ask('target')", "Target", id="models.target", tooltip="Load it as the target"),
         Binding("d", "ask('drafter')", "Drafter", id="models.drafter", tooltip="Load it as the drafter"),
-        Binding("v", "ask('check')", "Check pair", id="models.check", tooltip="Whether it can draft"),
+        Binding("v", "ask('check')", "Pair", id="models.check", tooltip="Whether it can draft"),
         Binding("x", "ask('eject')", "Eject", id="models.eject", tooltip="Free the memory of a model"),
     ]
 

@@ -45,10 +45,10 @@ class ModelPicker(Dialog[None]):
         "whether it can draft, x frees memory. Enter asks what to load it as. Downloads are asked for first."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f3,slash", "name", "Filter", id="models.name", tooltip="Filter, or name another model"),
+        Binding("slash,f3", "name", "Filter", id="models.name", tooltip="Filter, or name another model"),
         Binding("down", "to_list", "List", id="models.list", tooltip="To the list"),
     ]
-    KEYS = (("enter", "load as ..."),)
+    KEYS = (("enter", "load"),)
     DEFAULT_CSS = """
     ModelPicker > .box { width: 96%; max-width: 104; height: 94%; }
     ModelPicker .held { height: 1; }

@@ -22,6 +22,15 @@ from tui.settings_form import Checked, Reach, changed, check, fields, matching, 
 from tui.widgets.inputs import SafeInput
 
 
+class _Fields(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """All fields. Up and down are not for scrolling here: the next field comes into sight by itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page_down", "Page down", tooltip="A page down", show=False),
+        Binding("pageup", "page_up", "Page up", tooltip="A page up", show=False),
+    ]
+
+
 class SettingsScreen(Dialog[Config | None]):
     """The settings; the result is the new configuration, or None if it was left.
 
@@ -80,7 +89,7 @@ class SettingsScreen(Dialog[Config | None]):
             with Horizontal(classes="head"):
                 yield plain("Settings", "title")
                 yield SafeInput(placeholder="filter", id="filter", compact=True)
-            with VerticalScroll(can_focus=False):
+            with _Fields():
                 for table, about in tables().items():
                     yield plain(f"[{table}]  {about}", f"table {table}")
                     for field in self._form:
