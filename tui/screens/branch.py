@@ -59,7 +59,6 @@ class AlternativesModal(Dialog[Branch | None]):
         with Vertical(classes="box"):
             yield plain(f"Go on differently {self._where}".rstrip(), "title")
             rows = OptionList(*(Option(self._row(each), id=str(each.id)) for each in self._alternatives))
-            rows.can_focus = False
             yield rows
             yield plain("Or type how it goes on (leading spaces count) and press Enter:", "quiet")
             yield SafeInput(placeholder="a text of your own")
@@ -67,6 +66,8 @@ class AlternativesModal(Dialog[Branch | None]):
                 yield Button("Cancel", id="cancel", compact=True)
 
     def on_mount(self) -> None:
+        for widget in self.query("OptionList, Button"):
+            widget.can_focus = False  # by mouse only: escape cancels
         self._choose_first()
         self.query_one(Input).focus()
 
