@@ -160,7 +160,9 @@ def test_letters_are_keys_on_the_list_and_text_in_the_filter() -> None:
         assert "t Target" in text and "v Pair" in text and "x Eject" in text and "/ Filter" in text
         await pilot.press("slash", *"tdvx")
         assert app.asked == [] and app.screen is picker
-        assert "t Target" not in drawn(app) and "tdvx" in drawn(app)
+        text = drawn(app)
+        assert "t Target" not in text and "/ Filter" not in text
+        assert "tdvx" in text and "down list  enter load  F3 Filter  esc Close" in text
         await pilot.press("down")
         assert isinstance(app.focused, ModelRows)
         await pilot.click("#as-target")

@@ -9,7 +9,7 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static, TextArea
 
 from tui.clipboard import say_copied
 from tui.key_text import key_text
@@ -143,8 +143,11 @@ class Dialog(ModalScreen[Result]):
 def own_keys(screen: Dialog[Result]) -> list[tuple[str, str, str]]:
     """The first key, the name and the action of what a dialog and its focused widget tell in their hints."""
     found: dict[str, tuple[str, str, str]] = {}
+    typing = isinstance(screen.focused, Input | TextArea)
     for key, active in screen.active_bindings.items():
         binding, owner = active.binding, type(active.node).__module__
+        if typing and len(key_text(key)) == 1:
+            continue  # it is typed
         if binding.show and active.enabled and not binding.system and owner.startswith("tui.screens."):
             found.setdefault(binding.action, (key_text(key), binding.description, binding.action))
     return list(found.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import on, work
@@ -46,7 +46,7 @@ class ModelPicker(Dialog[None]):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash,f3", "name", "Filter", id="models.name", tooltip="Filter, or name another model"),
-        Binding("down", "to_list", "List", id="models.list", tooltip="To the list"),
+        Binding("down", "to_list", "List", id="models.list", tooltip="To the list", show=False),
     ]
     KEYS = (("enter", "load"),)
     DEFAULT_CSS = """
@@ -141,7 +141,7 @@ class ModelPicker(Dialog[None]):
         role, name = wanted
         if reason is None:
             self._say("The vocabularies fit.")
-            self._ask(LoadModel(role, name))
+            self.post_message(LoadModel(role, name))
         elif role == "drafter":
             self._say(f"x {name} cannot draft for {target}: {reason}")
         else:
@@ -151,7 +151,7 @@ class ModelPicker(Dialog[None]):
                 yes="Load it with lookup drafting",
             )
             self.app.push_screen(
-                question, lambda yes: self._ask(LoadModel(role, name, alone=True)) if yes else None
+                question, lambda yes: self.post_message(LoadModel(role, name, alone=True)) if yes else None
             )
 
     # -- what the user does
@@ -194,9 +194,9 @@ class ModelPicker(Dialog[None]):
         if entry.here and target and drafter and target != drafter and other in others:
             self._wanted = (role, entry.name)
             self._say("Comparing the two vocabularies ...")
-            self._ask(CheckPair(target, drafter))
+            self.post_message(CheckPair(target, drafter))
             return
-        self._ask(LoadModel(role, entry.name))
+        self.post_message(LoadModel(role, entry.name))
 
     def action_check(self) -> None:
         """Ask whether the highlighted model can draft for the target."""
@@ -208,7 +208,7 @@ class ModelPicker(Dialog[None]):
             return
         self._wanted = None
         self._say("Comparing the two vocabularies ...")
-        self._ask(CheckPair(target, entry.name))
+        self.post_message(CheckPair(target, entry.name))
 
     @on(ModelRows.Wanted)
     def _wanted_by_key(self, event: ModelRows.Wanted) -> None:
@@ -223,14 +223,14 @@ class ModelPicker(Dialog[None]):
         """Free a model; with two of them it is asked which."""
         held = [role for role in ROLES if self._held(role) is not None]
         if len(held) == 1:
-            self._ask(EjectModel(held[0]))
+            self.post_message(EjectModel(held[0]))
         elif held:
             choices = [
                 Choice(role, f"The {role}", held_text(self._held(role), self._names[role])) for role in held
             ]
             self.app.push_screen(
                 ChoiceModal("Free which model?", choices),
-                lambda role: self._ask(EjectModel(role)) if role else None,
+                lambda role: self.post_message(EjectModel(role)) if role else None,
             )
 
     def action_name(self) -> None:
@@ -241,6 +241,10 @@ class ModelPicker(Dialog[None]):
         """From the field to the list."""
         self.query_one(ModelRows).focus()
 
+    def hints(self) -> Iterable[tuple[str, str]]:
+        """The keys; in the field, the one that leads back to the list too."""
+        return [*([("down", "list")] if isinstance(self.focused, Input) else []), *super().hints()]
+
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         what, _, role = (event.button.id or "").partition("-")
@@ -248,9 +252,9 @@ class ModelPicker(Dialog[None]):
         if what == "as":
             self.action_load(role)
         elif what == "eject":
-            self._ask(EjectModel(role))
+            self.post_message(EjectModel(role))
         elif what == "cancel":
-            self._ask(CancelLoad())
+            self.post_message(CancelLoad())
         else:
             self.dismiss(None)
 
@@ -264,9 +268,6 @@ class ModelPicker(Dialog[None]):
         except ModelError as error:
             self._say(f"x {error.message}. {error.hint or ''}")
             return None
-
-    def _ask(self, request: Message) -> None:
-        self.post_message(request)
 
     # -- what is shown
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 PALETTE_ID = "--command-palette"
 """The one that Textual gives its own."""
+_TITLE_COLUMNS = 30
 _PANES_COME_SECOND = 0.9
 _BY_TOOLTIP = 0.05
 _LINE_ACTIONS = {"lines.search", "lines.next", "lines.previous"}
@@ -59,8 +60,9 @@ class Entry:
     weight: float = 1.0
 
     def line(self, title: Content) -> Content:
-        """The title with the key behind it."""
-        return Content.assemble(title, ("  " + self.key, "$text-accent bold")) if self.key else title
+        """The title, and the key in a column of its own."""
+        gap = " " * max(_TITLE_COLUMNS - title.cell_length, 2)
+        return Content.assemble(title, gap, (self.key, "$text-accent bold")) if self.key else title
 
 
 class Commands(Provider):
