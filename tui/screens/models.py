@@ -141,7 +141,7 @@ class ModelPicker(Dialog[None]):
         role, name = wanted
         if reason is None:
             self._say("The vocabularies fit.")
-            self.post_message(LoadModel(role, name))
+            self._ask(LoadModel(role, name))
         elif role == "drafter":
             self._say(f"x {name} cannot draft for {target}: {reason}")
         else:
@@ -151,7 +151,7 @@ class ModelPicker(Dialog[None]):
                 yes="Load it with lookup drafting",
             )
             self.app.push_screen(
-                question, lambda yes: self.post_message(LoadModel(role, name, alone=True)) if yes else None
+                question, lambda yes: self._ask(LoadModel(role, name, alone=True)) if yes else None
             )
 
     # -- what the user does
@@ -194,9 +194,9 @@ class ModelPicker(Dialog[None]):
         if entry.here and target and drafter and target != drafter and other in others:
             self._wanted = (role, entry.name)
             self._say("Comparing the two vocabularies ...")
-            self.post_message(CheckPair(target, drafter))
+            self._ask(CheckPair(target, drafter))
             return
-        self.post_message(LoadModel(role, entry.name))
+        self._ask(LoadModel(role, entry.name))
 
     def action_check(self) -> None:
         """Ask whether the highlighted model can draft for the target."""
@@ -208,29 +208,25 @@ class ModelPicker(Dialog[None]):
             return
         self._wanted = None
         self._say("Comparing the two vocabularies ...")
-        self.post_message(CheckPair(target, entry.name))
+        self._ask(CheckPair(target, entry.name))
 
     @on(ModelRows.Wanted)
     def _wanted_by_key(self, event: ModelRows.Wanted) -> None:
-        if event.what == "check":
-            self.action_check()
-        elif event.what == "eject":
-            self.action_eject()
-        else:
-            self.action_load(event.what)
+        actions = {"check": self.action_check, "eject": self.action_eject}
+        actions.get(event.what, lambda: self.action_load(event.what))()
 
     def action_eject(self) -> None:
         """Free a model; with two of them it is asked which."""
         held = [role for role in ROLES if self._held(role) is not None]
         if len(held) == 1:
-            self.post_message(EjectModel(held[0]))
+            self._ask(EjectModel(held[0]))
         elif held:
             choices = [
                 Choice(role, f"The {role}", held_text(self._held(role), self._names[role])) for role in held
             ]
             self.app.push_screen(
                 ChoiceModal("Free which model?", choices),
-                lambda role: self.post_message(EjectModel(role)) if role else None,
+                lambda role: self._ask(EjectModel(role)) if role else None,
             )
 
     def action_name(self) -> None:
@@ -252,9 +248,9 @@ class ModelPicker(Dialog[None]):
         if what == "as":
             self.action_load(role)
         elif what == "eject":
-            self.post_message(EjectModel(role))
+            self._ask(EjectModel(role))
         elif what == "cancel":
-            self.post_message(CancelLoad())
+            self._ask(CancelLoad())
         else:
             self.dismiss(None)
 
@@ -268,6 +264,9 @@ class ModelPicker(Dialog[None]):
         except ModelError as error:
             self._say(f"x {error.message}. {error.hint or ''}")
             return None
+
+    def _ask(self, request: Message) -> None:
+        self.post_message(request)
 
     # -- what is shown
 

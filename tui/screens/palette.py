@@ -135,6 +135,8 @@ class Commands(Provider):
         owners: tuple[Widget, ...] = (screen,) if screen.focused is None else (screen.focused, screen)
         for owner in owners:
             for binding in own_bindings(type(owner)):
+                if not binding.show and not (binding.id or "").startswith("app."):
+                    continue
                 run = partial(self.app.call_later, self.app.run_action, binding.action, owner)
                 yield Entry(binding.description, binding.tooltip, run, self._key(binding.id, binding.key))
 
@@ -169,7 +171,7 @@ class Palette(CommandPalette):
     Palette.-ascii #--input { border: ascii $primary; }
     Palette.-ascii LoadingIndicator { border-bottom: ascii $primary; }
     Palette.-ascii CommandList, Palette.-ascii CommandList:focus { border: none; }
-    Palette.-ascii Input { border: none; margin: 1 0; }
+    Palette.-ascii Input, Palette.-ascii Input:focus { border: none; height: 1; margin: 1 0; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
