@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.app import ANSWERED, Driven, driven
+from support.bursts import type_at_once
 from support.nasty import drawn
 from textual.command import CommandList, CommandPalette
 
@@ -71,6 +72,22 @@ def test_an_action_of_a_pane_is_found_and_carried_out(tmp_path: Path) -> None:
         await app.until(lambda: len(app.lab.conversation) == len(ANSWERED) + 1, "the copy")
         assert app.app.focused is app.app.live.pane("context")
         assert any(row.startswith("Rounds: With text") for row in await look_for(app, "with a text"))
+
+    run(tmp_path, test)
+
+
+def test_an_enter_in_the_same_breath_means_what_was_typed(tmp_path: Path) -> None:
+    async def test(app: Driven) -> None:
+        await app.press("ctrl+p")
+        await app.top("Palette")
+        type_at_once(app.app, "duplicate\r")
+        await app.until(lambda: len(app.lab.conversation) == len(ANSWERED) + 1, "the copy")
+        assert not app.lab.running and not app.lab.state.run
+        await app.press("ctrl+p")
+        await app.top("Palette")
+        type_at_once(app.app, "no such thing\r")
+        await app.pilot.pause(0.3)
+        assert isinstance(app.screen, CommandPalette), "what is not found does nothing"
 
     run(tmp_path, test)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import (
@@ -25,7 +26,8 @@ from textual.command import (
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import LoadingIndicator
+from textual.widgets import Input, LoadingIndicator
+from textual.worker import Worker
 
 from engine import presets
 from engine.config import load_config
@@ -75,6 +77,11 @@ class Commands(Provider):
 
     async def search(self, query: str) -> Hits:
         """What has the letters in its title, or the words in its explanation."""
+        for hit in self.hits(query):
+            yield hit
+
+    def hits(self, query: str) -> Iterator[Hit]:
+        """What ``search`` finds, at once."""
         matcher = self.matcher(query)
         for entry in self._entries():
             score = matcher.match(entry.title) * entry.weight
@@ -190,6 +197,25 @@ class Palette(CommandPalette):
             with Vertical(id="--results"):
                 yield CommandList()
                 yield LoadingIndicator()
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        """Where keys come fast, the list shows what earlier letters found: enter means the newest ones."""
+        query = event.value.strip()
+        searching = any(worker.group == self._GATHER_COMMANDS_GROUP for worker in self._searches())
+        if not query or not searching or self._calling_screen is None:
+            return  # the base class takes what is highlighted
+        event.stop()
+        event.prevent_default()
+        found = sorted(Commands(self._calling_screen).hits(query), key=lambda hit: hit.score)
+        if found:
+            self._cancel_gather_commands()
+            self.app.post_message(CommandPalette.Closed(option_selected=True))
+            self.dismiss()
+            self.app.call_later(found[-1].command)
+
+    def _searches(self) -> Iterator[Worker[Any]]:
+        return (worker for worker in self.workers if worker.node is self and worker.is_running)
 
     def action_picture(self) -> None:
         """Have the app save a picture of the screen, the palette with it."""
