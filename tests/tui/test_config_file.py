@@ -71,6 +71,31 @@ def test_comments_and_order_stay() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("comment", "stays"),
+    [
+        ("# temperature = 0.7 is what the paper uses", True),
+        ("# temperature = 0.7, or less", True),
+        ("# temperature = as you like", True),
+        ("# temperature =", True),
+        ("# temperature = 0.7", False),
+        ("#temperature=0.7", False),
+    ],
+)
+def test_prose_is_no_commented_key(comment: str, stays: bool) -> None:
+    text = FILES["bare"] + f"\n[sampling]\n{comment}\n# top_k = 20\n"
+    after = updated(text, changed(text, {"sampling.temperature": 0.5}))
+    lines = after.splitlines()
+    assert (comment in lines) == stays
+    assert tomli.loads(after)["sampling"] == {"temperature": 0.5} and "# top_k = 20" in lines
+
+
+def test_the_remark_behind_a_commented_key_stays() -> None:
+    text = FILES["bare"] + '\n[run]\n# rounds = 10  # "short", as in the paper\n'
+    after = updated(text, changed(text, {"run.rounds": 4}))
+    assert after.endswith('[run]\nrounds = 4  # "short", as in the paper\n')
+
+
 def test_nothing_changed_means_nothing_written() -> None:
     assert updated(EXAMPLE, load_config("config.example.toml")) == EXAMPLE
 
