@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from textual.binding import Binding
 
 from tui.actions import ACTIONS
+from tui.key_text import key_text
 from tui.keys import OWNERS
-from tui.screens.help import key_text
 
 TITLES = {
     "LineView": "In every pane",

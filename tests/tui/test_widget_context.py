@@ -300,7 +300,7 @@ def test_an_answer_that_is_a_message_is_not_drawn_once_more(edit: str) -> None:
         app.pane.show(state)
         done = finished(state)
         app.pane.show(done)
-        app.pane.show_conversation(Conversation(TALK[:2]).answer("".join(done.text)))
+        app.pane.show_conversation(Conversation(TALK[:2]).add(Message("assistant", "".join(done.text))))
         app.pane.show_conversation(Conversation(talk))
         await pilot.pause()
         assert len([row for row in drawn(app).splitlines() if "assistant" in row]) == sum(
@@ -369,7 +369,7 @@ def test_an_answer_that_ends_does_not_move_the_view() -> None:
         app.pane.show(state)
         app.pane.scroll_to(y=3, animate=False)
         await pilot.pause()
-        app.pane.show_conversation(Conversation(talk).answer("".join(state.text)))
+        app.pane.show_conversation(Conversation(talk).add(Message("assistant", "".join(state.text))))
         app.pane.show(finished(state))
         await pilot.pause()
         assert app.pane.scroll_offset.y == 3
