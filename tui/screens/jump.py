@@ -51,7 +51,9 @@ class JumpScreen(ModalScreen[str | None]):
         """What is shown for a place, its name, and where."""
         below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else self
         tab = next((place for bar in below.query(TabBar) if (place := bar.place(name)) is not None), None)
-        return (f" {letter} {name} ", name, at) if tab is None else (f" {letter} ", name, tab)
+        if tab is None:
+            return f" {letter} {name} ", name, at
+        return f"{letter:>{tab.width - 1}} ", name, tab.offset
 
     def on_key(self, event: events.Key) -> None:
         if event.character is not None and event.character in self._places:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
-from textual.geometry import Offset
+from textual.geometry import Region
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
@@ -194,13 +194,14 @@ class TabBar(OneLine):
         super().__init__(id=id)
         self._names = tuple(names)
 
-    def place(self, name: str) -> Offset | None:
-        """Where a pane's number stands on the screen; None if it cannot be seen."""
+    def place(self, name: str) -> Region | None:
+        """Where a pane's number and the blanks round it stand on the screen; None if it cannot be seen."""
         if not self.region or name not in self._names:
             return None
         at = self._names.index(name)
         before = sum(cell_len(text) for text, _ in self._parts[:at])
-        return self.region.offset + Offset(before, 0)
+        label = self._parts[at][0]
+        return Region(self.region.x + before, self.region.y, label.lower().index(name), 1)
 
     def show(self, active: str) -> None:
         """Mark a pane."""
