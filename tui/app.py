@@ -19,6 +19,7 @@ from tui.actions import ACTIONS, bindings
 from tui.app_commands import CommandApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
+from tui.key_order import KeyOrder
 from tui.lab import Lab
 from tui.launch import Launch
 from tui.pump import Pump
@@ -35,7 +36,7 @@ class Woken(Message):
     """The engine said something."""
 
 
-class SpecApp(CommandApp):
+class SpecApp(KeyOrder[int], CommandApp):
     """The terminal app.
 
     Args:

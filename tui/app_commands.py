@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from textual.app import SystemCommand
 from textual.geometry import Offset
-from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import ACTIONS, Now, applies, topics
+from tui.actions import Now, applies, topics
 from tui.app_settings import SettingsApp
 from tui.demo import load_demo
 from tui.themes import THEMES
@@ -44,29 +41,11 @@ class CommandApp(SettingsApp):
         found = applies(action, parameters, self.now)
         return super().check_action(action, parameters) if found is None else found
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the command palette lists."""
-        del screen
-        now = self.now
-        for action in ACTIONS:
-            if action.when(now):
-                call = action.name
-                yield SystemCommand(action.title, action.tooltip, lambda call=call: self._run_later(call))
-        for theme in THEMES:
-            title = f"Theme: {theme.name.removeprefix('spec-')}"
-            yield SystemCommand(title, "Use these colours", lambda name=theme.name: self._use_theme(name))
-
     def action_command_palette(self) -> None:
         from tui.screens.palette import PALETTE_ID, Palette
 
         if self.screen.id != PALETTE_ID:
             self.push_screen(Palette(id=PALETTE_ID))
-
-    def _run_later(self, call: str) -> None:
-        self.call_later(self.run_action, call)
-
-    def _use_theme(self, name: str) -> None:
-        self.theme = name
 
     # -- runs
 
@@ -176,7 +155,9 @@ class CommandApp(SettingsApp):
             self.save_screenshot(name, str(Path.cwd()))
         except OSError as error:
             self.say(
-                f"The picture cannot be written here: {(error.strerror or str(error)).lower()}.", "warning"
+                f"The picture cannot be written here: {(error.strerror or str(error)).lower()}. Start the"
+                " program in a folder that you may write to.",
+                "warning",
             )
         else:
             self.say(f"Saved {name} in the working folder.")

@@ -9,6 +9,7 @@ from engine.config import Config
 from engine.errors import ConfigError, DiskError
 from tui.app_messages import MessageApp
 from tui.changes import MAX_DRAFTS, other_rule, problem_of
+from tui.clipboard import copy
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 
@@ -62,7 +63,8 @@ class SettingsApp(MessageApp):
         if now.sampling.temperature is not None:
             self._sampled_at = now.sampling.temperature
         self.lab.change(other)
-        self.say(f"Drafts are judged by {other.verify.verify_strategy} from the next round on.")
+        name = other.verify.verify_strategy.replace("_", " ")
+        self.say(f"Drafts are judged by {name} from the next round on.")
 
     def action_change_drafter(self) -> None:
         from tui.screens.message import Choice, ChoiceModal
@@ -141,5 +143,4 @@ class SettingsApp(MessageApp):
     def action_talk_copy(self) -> None:
         text = "".join(self.lab.state.text)
         if text:
-            self.copy_to_clipboard(text)
-            self.say("Sent to the clipboard; terminals that refuse it say nothing.")
+            copy(self.live, text)
