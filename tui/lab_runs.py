@@ -62,6 +62,8 @@ class RunLab(LabCore):
             self.say("The conversation was changed since this answer: write it again first.")
         elif self.state.author != self.state.target:
             self.say("Another target wrote this answer, with tokens of its own: write it again first.")
+        elif self._outdated:
+            self.say("The settings name other models than those that are loaded: load them first.")
         else:
             given = tuple(token.id for token in self.state.output[:index]) + more
             self.when_free(lambda: self._run(Plan(plan.messages, given, f"branch at token {index + 1}")))

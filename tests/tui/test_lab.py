@@ -344,12 +344,15 @@ def test_a_load_that_fails_brings_the_pair_of_before_back() -> None:
 
 def test_a_change_made_while_a_recording_was_shown_is_loaded_before_the_next_run() -> None:
     with bench() as b:
+        b.run()
         demo = load_demo()
         assert demo is not None
         b.lab.play(demo.source, demo.messages)
         b.lab.change(with_values(b.lab.config, MODEL))
         b.lab.go_live()
         assert not b.lab.loaded
+        b.lab.branch(0, (1,))
+        assert "load them first" in b.said[-1]
         b.lab.load(b.lab.config)
         b.settle()
         assert b.lab.loaded and b.loads[-1].draft.model_name == "scripted:drafter"
