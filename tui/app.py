@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from engine.errors import DiskError
@@ -20,6 +20,7 @@ from tui.app_commands import CommandApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
 from tui.key_order import KeyOrder
+from tui.key_text import key_text
 from tui.lab import Lab
 from tui.launch import Launch
 from tui.pump import Pump
@@ -121,6 +122,11 @@ class SpecApp(KeyOrder[int], CommandApp):
         """Textual's traceback shows local variables, and so prompts; ``crash`` is told by the caller."""
         if self.crash is None:
             super()._print_error_renderables()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key for the last line; Textual has signs such as an arrow for enter."""
+        shown = super().get_key_display(binding)
+        return shown if shown.isascii() or not self.ascii else key_text(binding.key)
 
     # -- frames
 
