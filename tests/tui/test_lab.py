@@ -177,6 +177,9 @@ def test_undo_brings_back_the_run_that_led_to_the_text() -> None:
         b.until(lambda: len(b.contents) == 4)
         b.settle()
         b.lab.step_back()
+        assert b.lab.history.find(b.lab.conversation.messages, b.lab.state) is None, (
+            "no run wrote the question"
+        )
         b.lab.step_back()
         assert b.contents == ["q1", "first."]
         assert ("".join(b.lab.state.text), b.lab.state.run) == ("first.", 1)
