@@ -14,6 +14,7 @@ from textual.widgets import Button, Input, Static
 
 from engine.config import Config
 from engine.errors import SpeculateError
+from tui.atomic_file import user_path
 from tui.config_file import save_config
 from tui.screens.dialog import Dialog, plain
 from tui.screens.message import ConfirmModal, ErrorModal, TextModal
@@ -171,19 +172,19 @@ class SettingsScreen(Dialog[Config | None]):
         if config is None:
             return
         if self.path is not None:
-            self._save(config, self.path)
+            self._save(config, str(self.path))
             return
         ask = TextModal(
             "Save the settings as", "config.toml", detail="A file that exists keeps its comments."
         )
-        self.app.push_screen(ask, lambda name: self._save(config, Path(name).expanduser()) if name else None)
+        self.app.push_screen(ask, lambda name: self._save(config, name) if name else None)
 
-    def _save(self, config: Config, path: Path) -> None:
+    def _save(self, config: Config, name: str) -> None:
         try:
+            path = user_path(name)
             save_config(config, path)
-        except (SpeculateError, RuntimeError) as error:  # RuntimeError: a "~user" that does not exist
-            known = error if isinstance(error, SpeculateError) else SpeculateError(str(error))
-            self.app.push_screen(ErrorModal.of(known))
+        except SpeculateError as error:
+            self.app.push_screen(ErrorModal.of(error))
             return
         self.path = path
         self.notify(f"Saved {self.safe(str(path))}", markup=False)

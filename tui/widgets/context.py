@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from engine.context import ROLES, Message
 from tui.conversation import Conversation
 from tui.prompt_spans import message_spans
-from tui.state import Phase, ViewState
+from tui.state import ViewState
 from tui.widgets import context_messages as ask
 from tui.widgets.context_choice import moved_selection
 from tui.widgets.context_live import LiveAnswer, is_live
@@ -19,8 +19,6 @@ from tui.widgets.context_meter import meter
 from tui.widgets.context_rows import Look, body_rows, title_row
 from tui.widgets.lines import LineView
 from tui.widgets.rows import Piece, Row
-
-_BUSY = {Phase.PREFILL, Phase.RUNNING, Phase.PAUSED, Phase.BASELINE}
 
 
 def _key(keys: str, action: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
@@ -147,7 +145,7 @@ class ContextPane(LineView):
     @property
     def locked(self) -> bool:
         """Whether a run reads the conversation, so that an edit has to pause it first."""
-        return self._state.phase in _BUSY
+        return self._state.running and not self._state.replay
 
     # -- rows
 
