@@ -42,7 +42,7 @@ soak: $(STAMP) model ## Run the long tests
 
 demo: $(STAMP) model ## Record anew the run that the app shows at its first start
 	rm -f engine/assets/demo.jsonl
-	$(BIN)/spec builtin --max-new-tokens 200 --record engine/assets/demo.jsonl
+	$(BIN)/spec builtin --max-new-tokens 200 --seed 1 --record engine/assets/demo.jsonl
 	chmod 644 engine/assets/demo.jsonl
 
 screenshots: $(STAMP) ## Draw the pictures of the documentation
