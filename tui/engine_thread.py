@@ -7,9 +7,11 @@ is a daemon, so that a hung pass cannot keep the program from ending.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
 
@@ -164,13 +166,15 @@ class EngineThread:
         match command:
             case Load(config):
                 self._use(config)
-                try:
-                    self._session.load(self._say_unless_off)
-                    self._say(Loaded())
-                finally:
-                    self._say(Held(*self._session.held))
+                with _models_change():
+                    try:
+                        self._session.load(self._say_unless_off)
+                        self._say(Loaded())
+                    finally:
+                        self._say(Held(*self._session.held))
             case Eject():
-                self._session.eject()
+                with _models_change():
+                    self._session.eject()
                 self._say(Held(*self._session.held))
             case Generate():
                 self._generate(command)
@@ -274,6 +278,21 @@ class EngineThread:
             self._mode = mode
             self._orders += 1
             self._changed.notify_all()
+
+
+@contextmanager
+def _models_change() -> Iterator[None]:
+    """While models come and go, Python's collector looks at everything; afterwards only at what is new.
+
+    A full collection walks over the objects of torch, transformers and Textual, a third of a second in which
+    nothing else runs, and there was one in each answer.
+    """
+    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.collect()  # a model that went may be part of a cycle
+        gc.freeze()
 
 
 def _unexpected(error: Exception) -> EngineError:
