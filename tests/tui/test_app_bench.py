@@ -116,7 +116,8 @@ def test_keys_are_timed(tmp_path: Path, model: str) -> None:
 
 def test_screens_are_left_at_rest(tmp_path: Path, model: str) -> None:
     names = ("live", "settings", "live, 60 columns")
-    rows = [*rest_rows(small(tmp_path, model=model, screens=names))]
+    floor, *rows = rest_rows(small(tmp_path, model=model, screens=names))
+    assert floor.status == "REPORT"
     assert [row.name for row in rows] == [f"at rest: {name}" for name in names]
     assert "LiveScreen" in rows[0].note
     assert "SettingsScreen" in rows[1].note

@@ -41,7 +41,7 @@ class Setup:
     frames: int = 40
     repeats: int = 3
     """Of the frames, in a process each."""
-    rest_s: float = 3.0
+    rest_s: float = 4.0
     screens: tuple[str, ...] = ()
     """Which are left at rest; empty: all."""
     sizes: tuple[int, ...] = SIZES
@@ -194,6 +194,9 @@ def rest_rows(setup: Setup) -> Iterator[Row]:
     from tui.bench.live import SCREENS
 
     with setup.live(rest_s=setup.rest_s) as terminal:
+        floor = 100 * terminal.fact()["floor"]
+        note = "ten waits for input a second, as Textual's input thread does: part of each row below"
+        yield Row("at rest: a bare loop", floor, "%", note=note)
         for name in setup.screens or SCREENS:
             fact = terminal.fact()
             assert fact["screen"] == name, fact
