@@ -232,6 +232,35 @@ def read_recording(path: str | Path, *, tolerant: bool = False) -> Recording:
     return _Reader(name, tolerant=tolerant).read(data)
 
 
+def read_header(line: bytes, name: str, *, cut: bool) -> dict[str, Any]:
+    """What the first line of a recording says, format and version left out.
+
+    Args:
+        name: of the file, for the message.
+        cut: whether the line lacks its end.
+
+    Raises:
+        RecordingError: the line is none of a recording, or of a newer version.
+    """
+    try:
+        header = parse_line(line)
+    except ValueError as error:
+        if cut and line.startswith(f'{{"format":"{FORMAT}"'.encode()):
+            raise RecordingError(f"{name} was cut in its first line", _HOW) from error
+        header = {}
+    if header.get("format") != FORMAT:
+        raise RecordingError(f"{name} is not a recording of this program", _HOW)
+    version = header.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise RecordingError(f"{name}: version {version!r} of a recording is not known", _HOW)
+    if version > VERSION:
+        raise RecordingError(
+            f"{name} is a recording of version {version}; this program reads up to {VERSION}",
+            "Update this program.",
+        )
+    return {key: value for key, value in header.items() if key not in {"format", "version"}}
+
+
 class _Reader:
     def __init__(self, name: str, *, tolerant: bool) -> None:
         self.name = name
@@ -244,7 +273,7 @@ class _Reader:
         if not data:
             raise RecordingError(f"{self.name} is empty, not a recording", _HOW)
         first, newline, rest = data.partition(b"\n")
-        header = self._header(first, cut=not newline)
+        header = read_header(first, self.name, cut=not newline)
         lines = rest.split(b"\n")
         last = lines.pop()
         torn, damage = False, None
@@ -257,25 +286,6 @@ class _Reader:
                 raise
             damage = str(error)
         return Recording(header, tuple(self.events), tuple(self.keyframes), torn, self.skipped, damage)
-
-    def _header(self, line: bytes, *, cut: bool) -> dict[str, Any]:
-        try:
-            header = parse_line(line)
-        except ValueError as error:
-            if cut and line.startswith(f'{{"format":"{FORMAT}"'.encode()):
-                raise RecordingError(f"{self.name} was cut in its first line", _HOW) from error
-            header = {}
-        if header.get("format") != FORMAT:
-            raise RecordingError(f"{self.name} is not a recording of this program", _HOW)
-        version = header.get("version")
-        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise RecordingError(f"{self.name}: version {version!r} of a recording is not known", _HOW)
-        if version > VERSION:
-            raise RecordingError(
-                f"{self.name} is a recording of version {version}; this program reads up to {VERSION}",
-                "Update this program.",
-            )
-        return {key: value for key, value in header.items() if key not in {"format", "version"}}
 
     def _complete(self, line: bytes, number: int) -> bool:
         """Take a last line without its line end, if it is whole but for that."""
