@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DiskError, RecordingError
-from engine.event_json import KINDS, dump_line, from_json, parse_line, to_json
+from engine.event_json import KINDS, dump_line, event_from, from_json, parse_line, to_json
 from engine.events import Event, PlainStep, Round, RunStarted, SegmentStarted
 from engine.stats import Statistics
 from engine.user_text import shown_name, size_text
@@ -303,7 +303,7 @@ class _Reader:
             if kind == "keyframe":
                 self.keyframes.append(from_json(Keyframe, value))
             elif isinstance(kind, str) and kind in KINDS:
-                self.events.append(from_json(KINDS[kind], value))
+                self.events.append(event_from(KINDS[kind], value))
             elif isinstance(kind, str):
                 self.skipped += 1
             else:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.errors import RecordingError
-from engine.event_json import KINDS, from_json, parse_line
+from engine.event_json import KINDS, event_from, from_json, parse_line
 from engine.events import Event
 from engine.recording import Keyframe, read_header
 from engine.user_text import shown_name
@@ -161,7 +161,7 @@ class RecordingFile:
         if kind not in KINDS:
             return None
         try:
-            return from_json(KINDS[kind], value)
+            return event_from(KINDS[kind], value)
         except ValueError as error:
             raise self._damaged(line, str(error)) from error
 

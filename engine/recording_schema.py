@@ -1,14 +1,20 @@
-"""The format of recordings as a JSON Schema and as tables for people, both made from the events."""
+"""The format of recordings as a JSON Schema and as tables for people, both made from the events.
+
+``python -m engine.recording_schema docs`` writes both into the documentation.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
+import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -165,3 +171,18 @@ def _words(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_words(schema['items'])}"
     return str(schema["type"])
+
+
+def write_documents(folder: Path) -> None:
+    """Write the schema and the tables into the folder of the documentation."""
+    schema = json.dumps(recording_schema(), indent=2, ensure_ascii=False) + "\n"
+    (folder / "recording-schema.json").write_text(schema, encoding="utf-8")
+    manual = folder / "recording.md"
+    begin, end = "<!-- fields: begin -->", "<!-- fields: end -->"
+    before, _, rest = manual.read_text("utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    manual.write_text(f"{before}{begin}\n{format_tables()}{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_documents(Path(sys.argv[1]))
