@@ -21,7 +21,7 @@ run: $(STAMP) model ## Set up and open the app on the built-in model
 	$(BIN)/spec builtin --app
 
 test: $(STAMP) model ## Set up and run every test but the long ones
-	$(BIN)/python -m pytest -q -m "not soak"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not soak"
 
 check: $(STAMP) ## Formatter, linter, type checker, import rules
 	$(BIN)/ruff format --check .

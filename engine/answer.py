@@ -69,9 +69,20 @@ class Answer:
         self._longest_stop = max(map(len, self._stops), default=0)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._tail = b""  # the newest bytes, enough of them to find a stop string in
-        self._length = 0  # bytes of the answer
+        self._length = 0  # bytes of the answer, of given tokens too
         self._released = 0  # bytes handed to the decoder
         self._starts: list[int] = []  # byte at which each token of the answer begins
+
+    def begin_after(self, given: Sequence[int]) -> str:
+        """The text of the ids at the prompt's end that the answer starts with. To be called first.
+
+        A character begun there is finished by what comes, and a stop string begun there is found; what it
+        began with stays, as given tokens are never taken back.
+        """
+        kept = b"".join(map(self._bytes, given))
+        self._length = self._released = len(kept)
+        self._tail = kept[max(0, len(kept) - self._longest_stop) :]
+        return self._decoder.decode(kept)
 
     @property
     def new_tokens(self) -> list[int]:
@@ -119,17 +130,20 @@ class Answer:
     def _append(self, id: int) -> None:
         self.tokens.append(id)
         self._starts.append(self._length)
-        piece = b"" if id in self._pieces.special_ids else self._pieces.piece(id)
+        piece = self._bytes(id)
         self._length += len(piece)
         self._tail += piece
 
+    def _bytes(self, id: int) -> bytes:
+        """What a token adds to the text."""
+        return b"" if id in self._pieces.special_ids else self._pieces.piece(id)
+
     def _find_stop(self, token_start: int) -> int | None:
         """The byte at which the earliest stop string begins that the newest token completed."""
-        if not self._stops:
-            return None
         base = self._length - len(self._tail)
-        window = max(0, token_start - base - self._longest_stop + 1)
-        found = [at for stop in self._stops if (at := self._tail.find(stop, window)) >= 0]
+        # From where on a stop string reaches into the newest token: one that ends before was given.
+        windows = [(stop, max(0, token_start - base - len(stop) + 1)) for stop in self._stops]
+        found = [at for stop, window in windows if (at := self._tail.find(stop, window)) >= 0]
         return base + min(found) if found else None
 
     def _held_back(self) -> int:

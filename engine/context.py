@@ -21,7 +21,7 @@ SIZE_LIMIT = 16 * 2**20
 """Largest context file, in bytes."""
 _KEYS = ("role", "content")
 _SHAPE = 'A context is a list of messages: [{"role": "user", "content": "..."}]'
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _text(item: dict[str, object], key: str, where: str) -> str:
     text = item[key]
     if not isinstance(text, str):
         raise ContextError(f"{where}: {key!r} is {_kind(text)}, not a string: {shown(text)}", _SHAPE)
-    lone = _LONE_SURROGATE.search(text)
+    lone = LONE_SURROGATE.search(text)
     if lone:
         raise ContextError(
             f"{where}: {key!r} has half a character, {lone.group()!a}, at position {lone.start() + 1}",

@@ -197,6 +197,12 @@ class RunStarted(Event):
     given: tuple[int, ...] = ()
     """Ids the answer starts with, kept or chosen by the user; not counted in any measure."""
     given_pieces: tuple[bytes, ...] = ()
+    given_text: str | None = None
+    """Their text, without a last character that is not whole; control tokens have none. None in recordings
+    of versions that did not write it."""
+    resumed: bool = False
+    """The run before goes on with other models: ``given`` is all it has written. Numbers of rounds, limits
+    and the measures of the run's end go on too."""
 
 
 @dataclass(frozen=True, slots=True)

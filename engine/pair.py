@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from engine import __version__, registry
 from engine.autoregressive import PlainDecoder
-from engine.config import Config, RunConfig
+from engine.config import Config
 from engine.drafters.base import Drafter, DrafterContext
 from engine.draws import Draws
 from engine.errors import OutOfMemory
-from engine.events import ModelInfo, Settings
+from engine.events import Settings
 from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
-from engine.models.devices import dtype_name, place, set_threads
-from engine.models.load import Source, describe, estimate, load_model
-from engine.models.memory import check_fits, free_on
+from engine.models.devices import place, set_threads
+from engine.models.load import load_model
 from engine.models.token_text import compare_vocabularies
 from engine.prefill import prefill, rewind_to_prefix
+from engine.preparing import Prepared, Reporter, are_twins, stages
 from engine.sampling import Law
 from engine.speculate import Speculator
 
 Stamp = Callable[[], tuple[int, int]]
-
-_TYPICAL_CONTEXT = 4096
-"""Tokens of cache counted before the prompt is known."""
 
 
 @dataclass(slots=True)
@@ -153,30 +150,8 @@ class Pair:
         }
 
 
-class Reporter(Protocol):
-    """Who is told how the loading goes."""
-
-    def started(self, role: str, name: str) -> None: ...
-
-    def progress(self, role: str, stage: str, done: int, total: int | None) -> None: ...
-
-    def finished(self, role: str, info: ModelInfo) -> None: ...
-
-
-def load_pair(
-    config: Config,
-    reporter: Reporter,
-    cancelled: Callable[[], bool],
-    loaded: MutableMapping[str, CausalLM],
-) -> Pair:
-    """Find, check, estimate and load what the configuration names.
-
-    Nothing is loaded before both models are known to fit into the memory. A drafter that IS the target shares
-    its weights.
-
-    Args:
-        loaded: models that are held already, by their role; one that still fits the configuration is kept,
-            the others are let go before anything is loaded: the mapping is emptied.
+def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool], prepared: Prepared) -> Pair:
+    """Load what was prepared. A drafter that IS the target shares its weights.
 
     Raises:
         UserError, ResourceError: with the reason and what to do.
@@ -184,35 +159,16 @@ def load_pair(
     """
     run = config.run
     threads = set_threads(run.threads)
-    names = {"target": config.verify.model_name}
-    if config.draft.model_name is not None:
-        names["drafter"] = config.draft.model_name
-
-    def report(role: str) -> Callable[[str, int, int | None], None]:
-        return lambda stage, done, total: reporter.progress(role, stage, done, total)
-
-    models = {role: model for role, model in loaded.items() if _still_fits(model, names.get(role), run)}
-    loaded.clear()
-    if "target" not in models:  # a drafter reads through its target's tokenizer
-        models.clear()
-    twins = names.get("drafter") == names["target"]
-    missing = {role: name for role, name in names.items() if role not in models}
-    sources: dict[str, Source] = {}
-    for role, name in missing.items():
-        reporter.started(role, name)
-        shared = sources.get("target") if twins else None
-        sources[role] = shared or describe(name, report(role), cancelled)
-    _check_memory(config, sources)
-
-    for role in missing:
-        if role == "drafter" and twins:
+    models = dict(prepared.models)
+    for role, source in prepared.sources.items():
+        if role == "drafter" and are_twins(config):
             model = models["target"].twin()
         else:
             model = load_model(
-                sources[role],
+                source,
                 device=run.device,
                 dtype=run.dtype,
-                on_progress=report(role),
+                on_progress=stages(reporter, role),
                 cancelled=cancelled,
             )
         models[role] = model
@@ -238,32 +194,6 @@ def load_pair(
             ("thinking", "run.thinking has no effect: this model's chat template does not know it")
         )
     return Pair(target, drafter, target.new_cache(), threads, notices)
-
-
-def _still_fits(model: CausalLM, name: str | None, run: RunConfig) -> bool:
-    """Whether a held model is the one that the configuration asks for, where and how it asks for it."""
-    placement = place(run.device, run.dtype)
-    return (
-        model.info.name == name
-        and model.info.dtype == dtype_name(placement.dtype)
-        and model.device == placement.device
-    )
-
-
-def _check_memory(config: Config, sources: Mapping[str, Source]) -> None:
-    run = config.run
-    placement = place(run.device, run.dtype)
-    max_new_tokens, _ = config.resolved_limits()
-    tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
-    estimates = {
-        role: estimate(source, device=run.device, dtype=run.dtype, tokens=tokens)
-        for role, source in sources.items()
-    }
-    if "drafter" in estimates and config.draft.model_name == config.verify.model_name:
-        # Shared weights, a cache of its own.
-        estimates["drafter"] = replace(estimates["drafter"], weights=0)
-    free, where = free_on(placement.device, placement.balanced)
-    check_fits(estimates.values(), free, where)
 
 
 @contextmanager

@@ -33,5 +33,9 @@ def prefill(model: CausalLM, cache: KVCache, tokens: list[int]) -> Iterator[int]
     first = len(cache)
     for start in range(first, len(tokens) - 1, CHUNK):
         chunk = tokens[start : min(start + CHUNK, len(tokens) - 1)]
-        model.extend(chunk, cache)
+        try:
+            model.extend(chunk, cache)
+        except BaseException:
+            cache.truncate(start)  # some layers may have taken the chunk in, others not
+            raise
         yield start + len(chunk) - first

@@ -175,7 +175,7 @@ class _Progress:
         self.statistics = Statistics()
 
     def add(self, event: Event) -> Keyframe | None:
-        if isinstance(event, RunStarted):
+        if isinstance(event, RunStarted) and not event.resumed:
             self._reset(event.run)
         elif isinstance(event, SegmentStarted):
             self.settings_id = event.settings_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from engine.models.causal_lm import CausalLM
 
 BUILTIN = "builtin:smollm2-135m"
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Tests run side by side, and threads that wait for a core of another one's would hold all of them up. Set
+    # before torch is imported, and for every process that a test starts.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

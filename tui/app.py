@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from engine.errors import DiskError
@@ -19,9 +19,12 @@ from tui.actions import ACTIONS, bindings
 from tui.app_commands import CommandApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
+from tui.key_order import KeyOrder
+from tui.key_text import key_text
 from tui.lab import Lab
 from tui.launch import Launch
 from tui.pump import Pump
+from tui.safe_text import visible
 from tui.screens.live import LiveScreen
 from tui.state import FailureSeen, Phase, ViewState
 
@@ -34,7 +37,7 @@ class Woken(Message):
     """The engine said something."""
 
 
-class SpecApp(CommandApp):
+class SpecApp(KeyOrder[int], CommandApp):
     """The terminal app.
 
     Args:
@@ -64,6 +67,7 @@ class SpecApp(CommandApp):
         self._notices = 0
         self._memory_at = float("-inf")
         self._save_failed = False
+        self._wanting = []
         self.animation_level = "none"
 
     def get_default_screen(self) -> LiveScreen:
@@ -73,7 +77,7 @@ class SpecApp(CommandApp):
     # -- beginning and end
 
     def on_mount(self) -> None:
-        on_signals(lambda code: self.exit(code, return_code=code))
+        on_signals(self._leave)
         self.set_keymap(self.launch.keymap)
         self.lab.on_change = self.show
         self.lab.on_conversation = self._conversation_changed
@@ -101,6 +105,10 @@ class SpecApp(CommandApp):
     def _woken_from_thread(self) -> None:
         self.post_message(Woken())
 
+    def _leave(self, code: int) -> None:
+        self.lab.keep_partial()
+        self.exit(code, return_code=code)
+
     async def action_quit(self) -> None:
         """Leave; what was written so far is kept."""
         self.lab.keep_partial()
@@ -114,6 +122,11 @@ class SpecApp(CommandApp):
         """Textual's traceback shows local variables, and so prompts; ``crash`` is told by the caller."""
         if self.crash is None:
             super()._print_error_renderables()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key for the last line; Textual has signs such as an arrow for enter."""
+        shown = super().get_key_display(binding)
+        return shown if shown.isascii() or not self.ascii else key_text(binding.key)
 
     # -- frames
 
@@ -175,10 +188,11 @@ class SpecApp(CommandApp):
         if lab.replay is not None:
             fetch = "" if self.model_is_here else " (fetches 93 MB, asks first)"
             again = "space plays it again" if lab.replay.at_end else "space pauses"
-            return f"A recorded run: {again}. y loads the model itself{fetch}."
-        if lab.state.phase is not Phase.EMPTY or lab.state.busy == "Load":
+            return f"A recorded run: {again}. ctrl+l loads the model itself{fetch}."
+        if lab.state.phase is not Phase.EMPTY or lab.loading:
             return ""
-        return f"No model is loaded. y loads {lab.config.verify.model_name}, F3 chooses another one."
+        name = visible(lab.config.verify.model_name, "", ascii_only=self.ascii)
+        return f"No model is loaded. ctrl+l loads {name}, F3 chooses another one."
 
     @cached_property
     def model_is_here(self) -> bool:
@@ -190,10 +204,11 @@ class SpecApp(CommandApp):
     def _tell(self) -> None:
         """Notices as toasts, a failure in a dialog."""
         state = self.lab.state
-        for notice in state.notices[self._notices :]:
-            if notice.key not in _QUIET_NOTICES:
-                self.say(notice.text)
-        self._notices = len(state.notices)
+        if self.lab.replay is None:  # a recording's are of another time, and perhaps of another machine
+            for notice in state.notices[self._notices :]:
+                if notice.key not in _QUIET_NOTICES:
+                    self.say(notice.text)
+            self._notices = len(state.notices)
         failure = state.failure
         if failure is not None:
             from tui.screens.message import ErrorModal
@@ -215,12 +230,11 @@ class SpecApp(CommandApp):
     def _conversation_changed(self) -> None:
         """Show the messages and save them."""
         lab = self.lab
-        if lab.replay is None and lab.conversation.past:
+        if lab.replay is None and (lab.conversation.past or lab.conversation.future):
             self._save()
         if not self.screen_stack:
             return
-        live_at = lab.plan.at if lab.plan is not None and (lab.running or not lab.written) else None
-        self.live.show_conversation(lab.conversation, live_at)
+        self.live.show_conversation(lab.conversation, lab.live_at)
         self._preview()
         self.show()
 

@@ -54,7 +54,7 @@ class MessageApp(ModelApp):
         if lab.replay is not None:
             lab.open(lab.conversation)
         if not lab.running:
-            lab.set_conversation(change(lab.conversation))
+            self._change_conversation(change)
             return
         from tui.screens.message import Choice, ChoiceModal
 
@@ -74,9 +74,25 @@ class MessageApp(ModelApp):
         self.push_screen(ChoiceModal("What becomes of the answer?", choices, detail), decided)
 
     def _edit_after(self, change: Edit, *, again: bool) -> None:
-        self.lab.set_conversation(change(self.lab.conversation))
+        self._change_conversation(change)
         if again:
             self.lab.start()
+
+    def _change_conversation(self, change: Edit) -> None:
+        before = self.lab.conversation
+        changed = change(before)
+        if changed is before:
+            self.say("The edit changed nothing: the message is as it was, or there is none any more.")
+        else:
+            self.lab.set_conversation(changed)
+
+    def _is_rewritten(self, index: int) -> bool:
+        """Whether the answer that is on its way takes the place of a message; then it says so."""
+        lab = self.lab
+        if not lab.running or lab.plan is None or index < lab.plan.at - lab.plan.continues:
+            return False
+        self.say("That message is being written again: wait for the answer, or end it with Escape.")
+        return True
 
     def _edit_message(
         self, message: Message, title: str, change: Callable[[Conversation, Message], Conversation]
@@ -96,6 +112,8 @@ class MessageApp(ModelApp):
     @on(ask.InsertMessage)
     def _new(self, event: ask.AtMessage) -> None:
         at = event.index + 1 if isinstance(event, ask.AddMessage) else max(event.index, 0)
+        if self._is_rewritten(at - 1):
+            return
         before = self.lab.conversation.messages[at - 1] if 0 < at <= len(self.lab.conversation) else None
         role = (
             "assistant"
@@ -108,7 +126,7 @@ class MessageApp(ModelApp):
 
     @on(ask.EditMessage)
     def _edit(self, event: ask.EditMessage) -> None:
-        if 0 <= event.index < len(self.lab.conversation):
+        if 0 <= event.index < len(self.lab.conversation) and not self._is_rewritten(event.index):
             self._edit_message(
                 self.lab.conversation[event.index],
                 f"Edit message {event.index + 1}",
@@ -121,6 +139,9 @@ class MessageApp(ModelApp):
     @on(ask.ChangeRole)
     def _simple_edit(self, event: ask.AtMessage) -> None:
         index = event.index
+        last = index + max(event.delta, 0) if isinstance(event, ask.MoveMessage) else index
+        if self._is_rewritten(min(last, len(self.lab.conversation) - 1)):
+            return
 
         def change(talk: Conversation) -> Conversation:
             if isinstance(event, ask.DeleteMessage):
@@ -157,11 +178,13 @@ class MessageApp(ModelApp):
             self.with_models(lambda: self.lab.start(event.index + 1))
 
     @on(ask.UndoEdit)
-    def _undo(self) -> None:
+    def action_talk_undo(self) -> None:
+        """Undo the last edit, answer or branch."""
         self.lab.when_free(self.lab.step_back)
 
     @on(ask.RedoEdit)
-    def _redo(self) -> None:
+    def action_talk_redo(self) -> None:
+        """Do again what was undone."""
         self.lab.when_free(lambda: self.lab.step_back(forward=True))
 
     @on(ask.EditSystem)
@@ -191,13 +214,15 @@ class MessageApp(ModelApp):
 
     @on(BranchRequested)
     def branch_at(self, event: BranchRequested) -> None:
-        """Choose another token in place of one of the answer."""
+        """Choose another token in place of one of the answer; in a recording, which has no models, say so."""
         from tui.screens.message import AlternativesModal
 
         state = self.lab.state
-        if self.lab.replay is not None or event.index >= len(state.output):
+        if self.lab.replay is not None:
             self.say("A recording cannot be branched; load models to try it.")
             return
+        if event.index >= len(state.output):
+            return  # the token was withdrawn meanwhile
         token = state.output[event.index]
         rows = state.rounds[token.round].p_top if token.round >= 0 else ()
         alternatives = rows[token.slot] if token.slot < len(rows) else ()
@@ -221,10 +246,12 @@ class MessageApp(ModelApp):
 
     def _typed(self, index: int, ids: object) -> None:
         error = told_error(ids)
+        if isinstance(ids, tuple) and ids:
+            self.lab.branch(index, ids)
+            return
+        self.lab.release()
         if error is not None:
             self.show_error(error)
-        elif isinstance(ids, tuple) and ids:
-            self.lab.branch(index, ids)
 
 
 def _at(talk: Conversation, index: int, edit: Callable[[], Conversation]) -> Conversation:

@@ -13,7 +13,7 @@ from engine.errors import ConfigError, SpeculateError
 from engine.session import Session
 from tui.changes import with_values
 from tui.lab import Lab
-from tui.lab_runs import nothing, told_error
+from tui.lab_runs import told_error
 from tui.safe_text import visible
 from tui.screens.live import LiveScreen
 from tui.screens.model_requests import CancelLoad, CheckPair, EjectModel, LoadModel
@@ -29,6 +29,8 @@ class ModelApp(ThemedApp[int]):
     lab: Lab
     ascii: bool
     picker: ModelPicker | None = None
+    _wanting: list[Callable[[], object]]
+    """What is to be done when models are there."""
 
     @property
     def live(self) -> LiveScreen:
@@ -59,33 +61,44 @@ class ModelApp(ThemedApp[int]):
         self.lab.ask(function, send)
 
     def with_models(self, action: Callable[[], object]) -> None:
-        """Do something that needs models: at once, or when they are loaded."""
-
-        def act() -> None:
-            action()
-
+        """Do something that needs models: at once, or when they are loaded. If that fails it is dropped."""
         if self.lab.loaded:
-            act()
-        elif self.lab.loading:
-            self.lab.then("Load", lambda: act() if self.lab.loaded else None)
+            action()
+            return
+        self._wanting.append(action)
+        if self.lab.loading and self.lab.replay is None:
+            self.lab.then("Load", self._models_came)
         else:
-            self.load(self.lab.config, act)
+            self.load(self.lab.config)
+
+    def _models_came(self) -> None:
+        wanting, self._wanting = self._wanting, []
+        if self.lab.loaded and self.lab.load_worked:
+            for action in wanting:
+                action()
 
     @work(exclusive=True, group="load")
-    async def load(self, config: Config, then: Callable[[], None] = nothing) -> None:
+    async def load(self, config: Config) -> None:
         """Load a pair; what has to be fetched is asked for first."""
         from tui.fetching import to_fetch
 
         missing = await asyncio.to_thread(to_fetch, config)
         if not missing:
-            self.lab.load(config, then)
+            self.lab.load(config, self._models_came)
             return
         from tui.screens.message import ConfirmModal
 
         names = " and ".join(entry.name for entry in missing)
         detail = "\n".join(f"{entry.source}." for entry in missing)
         question = ConfirmModal(f"Fetch {names}?", detail, yes="Fetch", no="Not now")
-        self.push_screen(question, lambda yes: self.lab.load(config, then) if yes else None)
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.lab.load(config, self._models_came)
+            else:
+                self._wanting.clear()
+
+        self.push_screen(question, answered)
 
     def change(self, values: dict[str, object]) -> bool:
         """Other settings, from the next round on; whether they are possible."""

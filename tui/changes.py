@@ -50,9 +50,17 @@ def effective(config: Config, seed: int | None) -> Config:
     return config.model_copy(update={"sampling": sampling, "run": run})
 
 
-def other_rule(config: Config) -> Config:
-    """With the other verification rule; greedy matching is temperature 0, so that is left out then."""
-    greedy = config.verify.verify_strategy != "greedy_match"
-    if greedy:
+def other_rule(config: Config, temperature: float | None = None) -> Config:
+    """With the other verification rule; greedy matching is temperature 0, so that is left out then.
+
+    Args:
+        temperature: of speculative sampling, if it takes the place of greedy matching; None is the target's
+            own.
+
+    Raises:
+        ConfigError: the configuration cannot be used with the other rule.
+    """
+    if config.verify.verify_strategy != "greedy_match":
         return with_values(config, {"verify.verify_strategy": "greedy_match", "sampling.temperature": None})
-    return with_values(config, {"verify.verify_strategy": "speculative_sampling"})
+    sampled = {"verify.verify_strategy": "speculative_sampling", "sampling.temperature": temperature}
+    return with_values(config, sampled)

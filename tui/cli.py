@@ -197,8 +197,7 @@ def _app(options: argparse.Namespace, session_factory: SessionFactory | None) ->
         launch = first_launch([*options.set, *_overrides(options)], **looks)
     else:
         config = load_config(options.config, [*options.set, *_overrides(options)])
-        preset = options.context is None and not presets.is_preset(options.config)
-        messages = None if preset else _messages(options)
+        messages = None if options.context is None else _messages(options)
         launch = launch_with(config, options.config, messages, **looks)
     if session_factory is None:
         return run_app(launch)

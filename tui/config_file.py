@@ -25,7 +25,8 @@ def save_config(config: Config, path: Path) -> None:
     """Write a configuration so that reading ``path`` gives it back.
 
     An existing file keeps its comments, its order and what it says already; a new one gets the sentence of
-    each key as a comment. Raises ConfigError for an existing file that is no TOML, DiskError.
+    each key as a comment. Raises ConfigError for an existing file that is no TOML or that cannot take these
+    settings, DiskError.
     """
     name = shown_name(str(path))
     text = read_text(str(path), SIZE_LIMIT, ConfigError) if path.exists() else ""
@@ -34,7 +35,7 @@ def save_config(config: Config, path: Path) -> None:
 
 
 def updated(text: str, config: Config, name: str = "the file") -> str:
-    """``text`` with the values of ``config``. Raises ConfigError if it is no TOML."""
+    """``text`` with the values of ``config``. Raises ConfigError if it is no TOML or cannot take them."""
     try:
         document = tomlkit.parse(text)
     except TOMLKitError as failure:
@@ -116,11 +117,13 @@ def _with_key(text: str, section: str, key: str, value: Any) -> str:
     start = next((i for i, line in enumerate(lines) if _names_table(line, section)), None)
     if start is not None:
         end = next((i for i in range(start + 1, len(lines)) if lines[i].lstrip().startswith("[")), len(lines))
-        commented = re.compile(rf"\s*#\s*{re.escape(key)}\s*=")
-        at = next((i for i in range(start + 1, end) if commented.match(lines[i])), None)
-        new = _line(key, value) + ("\r\n" if lines[start].endswith("\r\n") else "\n")
-        if at is not None:
-            candidate = [*lines[:at], new, *lines[at + 1 :]]
+        line_end = "\r\n" if lines[start].endswith("\r\n") else "\n"
+        new = _line(key, value) + line_end
+        for at in range(start + 1, end):
+            shown = _uncommented(lines[at], key, value)
+            if shown is not None:
+                candidate = [*lines[:at], shown + line_end, *lines[at + 1 :]]
+                break
         else:
             while end > start + 1 and not lines[end - 1].strip():
                 end -= 1
@@ -136,6 +139,23 @@ def _with_key(text: str, section: str, key: str, value: Any) -> str:
         document[section] = tomlkit.table()
     table: Any = document[section]
     table[key] = value
+    return tomlkit.dumps(document)
+
+
+def _uncommented(line: str, key: str, value: Any) -> str | None:
+    """A line such as "# rounds = 10  # why" with the value in place of its own; None for any other comment:
+    "# rounds = 10 is enough" is prose, and nobody but its writer may delete it.
+    """
+    text = line.strip()
+    if not text.startswith("#"):
+        return None
+    try:
+        document = tomlkit.parse(text[1:].strip())
+    except TOMLKitError:
+        return None
+    if list(document) != [key] or isinstance(document[key], MutableMapping):
+        return None
+    document[key] = value
     return tomlkit.dumps(document)
 
 

@@ -36,6 +36,8 @@ class Conversation:
     """As the user called it; "" for none."""
     id: str | None = None
     """Its file in the store; None before it was saved."""
+    preset: str = ""
+    """The preset whose messages it began with; "" for none."""
     past: tuple[Step, ...] = ()
     """Oldest first."""
     future: tuple[Step, ...] = field(default=(), compare=False)
@@ -64,13 +66,13 @@ class Conversation:
 
     def add(self, message: Message) -> Conversation:
         """A message at the end."""
-        return self._done(f"add {_kind(message)}", (*self.messages, message))
+        return self.with_messages(f"add {_kind(message)}", (*self.messages, message))
 
     def insert(self, index: int, message: Message) -> Conversation:
         """A message before the one at ``index``; at the end where that is the length."""
         assert 0 <= index <= len(self.messages), f"no place {index} in {len(self.messages)} messages"
         messages = (*self.messages[:index], message, *self.messages[index:])
-        return self._done(f"insert {_kind(message)} at {index + 1}", messages)
+        return self.with_messages(f"insert {_kind(message)} at {index + 1}", messages)
 
     def edit(self, index: int, message: Message) -> Conversation:
         """Another message in place of the one at ``index``."""
@@ -94,40 +96,16 @@ class Conversation:
         to = max(0, min(index + by, len(self.messages) - 1))
         rest = list(self.messages)
         rest.insert(to, rest.pop(index))
-        return self._done(f"move message {index + 1} to {to + 1}", tuple(rest))
+        return self.with_messages(f"move message {index + 1} to {to + 1}", tuple(rest))
 
     def set_system(self, text: str | None) -> Conversation:
         """The system prompt, at the front; None or blank text takes it away."""
         rest = self.messages if self.system is None else self.messages[1:]
         if text is None or not text.strip():
-            return self._done("remove the system prompt", rest)
-        return self._done("set the system prompt", (Message("system", text), *rest))
-
-    def truncate(self, length: int) -> Conversation:
-        """Only the first messages: what "regenerate from here" starts with."""
-        assert 0 <= length <= len(self.messages), f"no length {length} of {len(self.messages)} messages"
-        cut = len(self.messages) - length
-        return self._done(f"cut {cut} message{'s' * (cut != 1)} off", self.messages[:length])
-
-    def answer(self, text: str, *, continues: bool = False) -> Conversation:
-        """What the model said: a new message, or the rest of the last one if it ``continues`` that."""
-        last = self.messages[-1] if self.messages else None
-        if continues and last is not None and last.role == "assistant":
-            whole = Message("assistant", last.content + text)
-            return self._done("continue the answer", (*self.messages[:-1], whole))
-        return self._done("add the answer", (*self.messages, Message("assistant", text)))
+            return self.with_messages("remove the system prompt", rest)
+        return self.with_messages("set the system prompt", (Message("system", text), *rest))
 
     # -- undo
-
-    @property
-    def undo_label(self) -> str | None:
-        """What ``undo`` would undo; None for nothing."""
-        return self.past[-1].label if self.past else None
-
-    @property
-    def redo_label(self) -> str | None:
-        """What ``redo`` would do again; None for nothing."""
-        return self.future[-1].label if self.future else None
 
     def undo(self) -> Conversation:
         """As it was before the last edit; the same if there was none."""
@@ -154,9 +132,10 @@ class Conversation:
 
     def _put(self, index: int, new: Sequence[Message], label: str) -> Conversation:
         assert 0 <= index < len(self.messages), f"no message {index} of {len(self.messages)}"
-        return self._done(label, (*self.messages[:index], *new, *self.messages[index + 1 :]))
+        return self.with_messages(label, (*self.messages[:index], *new, *self.messages[index + 1 :]))
 
-    def _done(self, label: str, messages: tuple[Message, ...]) -> Conversation:
+    def with_messages(self, label: str, messages: tuple[Message, ...]) -> Conversation:
+        """With other messages, as one edit that ``label`` names; the same if they are the same."""
         if messages == self.messages:
             return self
         past = (*self.past, Step(label, self.messages))[-HISTORY_LIMIT:]

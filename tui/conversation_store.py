@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.context import SIZE_LIMIT, dump_context, load_context, messages_from, messages_to
+from engine.context import LONE_SURROGATE, SIZE_LIMIT, dump_context, load_context, messages_from, messages_to
 from engine.errors import ContextError, DiskError
 from engine.user_text import read_text
 from tui.atomic_file import PRIVATE, write_atomic
@@ -20,7 +20,6 @@ FORMAT = "naive-speculate conversation"
 VERSION = 1
 _ID = re.compile(r"[0-9a-f]{12}")
 _LAST = "last"
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _KEPT = "The file is left as it is; other conversations are not affected."
 
 
@@ -36,6 +35,8 @@ class Saved:
     """Seconds since the epoch."""
     problem: str | None = None
     """Why it cannot be opened; None if it can."""
+    preset: str = ""
+    """The preset it began with; "" for none."""
 
 
 class ConversationStore:
@@ -66,18 +67,36 @@ class ConversationStore:
     def load(self, id_: str) -> Conversation:
         """A saved conversation, without its undo steps. Raises ContextError for a missing or damaged file."""
         path = self._path(id_)
+        stamp = None
+        with suppress(OSError):  # reading says what is wrong
+            # Before it is read: what another program writes meanwhile is then seen as a change.
+            stamp = _stamp(path)
         text = read_text(str(path), SIZE_LIMIT, ContextError, _KEPT)
         conversation = _parse(text, id_, str(path))
-        with suppress(OSError):
-            self._known[id_] = _stamp(path)
+        if stamp is not None:
+            self._known[id_] = stamp
         self._written[id_] = text
         return conversation
 
     def save(self, conversation: Conversation) -> Conversation:
-        """Write it, and return it with the id of its file. Nothing is written if nothing changed.
+        """Write the open conversation, and return it with the id of its file. Nothing is written if nothing
+        changed.
 
-        Raises DiskError.
+        Raises:
+            DiskError: the folder cannot be created, or a file in it cannot be written.
         """
+        conversation = self._write(conversation)
+        assert conversation.id is not None, "what was written has a file"
+        self._remember(conversation.id)
+        return conversation
+
+    def opened(self, conversation: Conversation) -> None:
+        """It is the one that ``restore`` brings back. A disk that refuses is no reason not to open it."""
+        if conversation.id is not None:
+            with suppress(DiskError):
+                self._remember(conversation.id)
+
+    def _write(self, conversation: Conversation) -> Conversation:
         id_ = conversation.id
         if id_ is None or self._changed_elsewhere(id_):
             id_ = secrets.token_hex(6)
@@ -90,12 +109,11 @@ class ConversationStore:
             self._written[id_] = text
             with suppress(OSError):
                 self._known[id_] = _stamp(path)
-        self._remember(id_)
         return conversation
 
     def rename(self, id_: str, name: str) -> Conversation:
-        """Call a saved conversation something else. Raises ContextError, DiskError."""
-        return self.save(self.load(id_).renamed(name))
+        """Call a saved conversation that is not open something else. Raises ContextError, DiskError."""
+        return self._write(self.load(id_).renamed(name))
 
     def delete(self, id_: str) -> None:
         """Remove a saved conversation for good. Raises DiskError."""
@@ -107,20 +125,26 @@ class ConversationStore:
         self._known.pop(id_, None)
         self._written.pop(id_, None)
 
-    def restore(self) -> tuple[Conversation, str | None]:
+    def restore(self, preset: str = "") -> tuple[Conversation, str | None]:
         """The conversation that was open last, and what is wrong with it if it cannot be opened.
 
-        Then, and on a first start, the conversation is a new one.
+        Where that is not known any more, it is the one that was changed last. One that cannot be opened, and
+        one where there is none yet, is a new one.
+
+        Args:
+            preset: only those that began with this preset count; "" for all.
         """
         try:
             id_ = (self.folder / _LAST).read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             id_ = ""
-        if not _ID.fullmatch(id_) or not self._path(id_).exists():
-            sound = [saved.id for saved in self.list() if saved.problem is None]
+        known = bool(_ID.fullmatch(id_)) and self._path(id_).exists()
+        if preset or not known:
+            fitting = (saved for saved in self.list() if preset in {"", saved.preset})
+            sound = [saved.id for saved in fitting if saved.problem is None]
             if not sound:
                 return Conversation(), None
-            id_ = sound[0]
+            id_ = id_ if id_ in sound else sound[0]
         try:
             return self.load(id_), None
         except ContextError as error:
@@ -153,7 +177,7 @@ class ConversationStore:
             conversation = _parse(read_text(str(path), SIZE_LIMIT, ContextError, _KEPT), path.stem, path.name)
         except ContextError as error:
             return Saved(path.stem, path.name, 0, modified, error.message)
-        return Saved(path.stem, conversation.title, len(conversation), modified)
+        return Saved(path.stem, conversation.title, len(conversation), modified, preset=conversation.preset)
 
 
 def default_folder() -> Path:
@@ -185,6 +209,7 @@ def _dump(conversation: Conversation) -> str:
         "format": FORMAT,
         "version": VERSION,
         "name": conversation.name,
+        "preset": conversation.preset,
         "messages": messages_to(conversation.messages),
     }
     return _sound(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
@@ -192,7 +217,7 @@ def _dump(conversation: Conversation) -> str:
 
 def _sound(text: str) -> str:
     """Half characters cannot be written as UTF-8; the file must not fail for one of them."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    return LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _parse(text: str, id_: str, name: str) -> Conversation:
@@ -207,4 +232,6 @@ def _parse(text: str, id_: str, name: str) -> Conversation:
     title, messages = value.get("name"), value.get("messages")
     if not isinstance(title, str):
         raise ContextError(f"{name}: is damaged: it has no name", _KEPT)
-    return Conversation(messages_from(messages, name) if messages != [] else (), title, id_)
+    preset = value.get("preset")
+    found = messages_from(messages, name) if messages != [] else ()
+    return Conversation(found, title, id_, preset if isinstance(preset, str) else "")

@@ -10,71 +10,28 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
 
 from engine.config import Config
-from engine.context import Message
 from engine.errors import Cancelled, EngineError, SpeculateError
 from engine.events import EndReason, PlainStep, PrefillProgress, Round, RunFinished
-from engine.recording import Recorder
 from engine.session import Session
-from tui.state import Busy, Held, Idle, PauseReached, Told
+from tui.engine_commands import (
+    BETWEEN_ROUNDS,
+    Ask,
+    Change,
+    Command,
+    Eject,
+    Generate,
+    Load,
+    Record,
+    Shutdown,
+)
+from tui.failures import write_log
+from tui.state import Busy, Held, Idle, Loaded, PauseReached, Told
 
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Load what the configuration names; models that it names and that are held are kept."""
-
-    config: Config
-
-
-@dataclass(frozen=True, slots=True)
-class Eject:
-    """Free all models."""
-
-
-@dataclass(frozen=True, slots=True)
-class Generate:
-    """Answer the messages, then time plain decoding if the configuration says so."""
-
-    messages: tuple[Message, ...]
-    given: tuple[int, ...] = ()
-    """Ids the answer starts with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Decode the next rounds with these settings."""
-
-    config: Config
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Record from the next run on, or stop recording."""
-
-    recorder: Recorder | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Run a function on the engine's thread; ``reply`` is called there with what it returns or raises."""
-
-    function: Callable[[Session], object]
-    reply: Callable[[object], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    """End the thread."""
-
-
-Command = Load | Eject | Generate | Change | Record | Ask | Shutdown
-
-BETWEEN_ROUNDS = (Change, Ask)
-"""Commands that a run in progress carries out at its next checkpoint; the others wait for its end."""
+__all__ = ["Ask", "Change", "Eject", "EngineThread", "Generate", "Load", "Mode", "Record"]
 
 
 class Mode(Enum):
@@ -106,7 +63,11 @@ class EngineThread:
         self._events: SimpleQueue[Told] = SimpleQueue()
         self._awake = threading.Event()
         self._changed = threading.Condition()
-        self._mail: deque[Command] = deque()
+        self._mail: deque[tuple[int, Command]] = deque()
+        self._sent = 0  # number of the newest command
+        self._number = 0  # of the one that is carried out
+        self._called_off = 0  # commands up to this number are to end
+        self._orders = 0  # given to the gate
         self._mode = Mode.RUN
         self._steps = 0  # rounds that were asked for and did not end yet
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -125,8 +86,7 @@ class EngineThread:
     def send(self, command: Command) -> None:
         """Have a command carried out; they are taken in order."""
         with self._changed:
-            self._mail.append(command)
-            self._changed.notify_all()
+            self._put(command)
 
     def pause(self) -> None:
         """Stop before the next round; ``PauseReached`` tells when."""
@@ -143,9 +103,12 @@ class EngineThread:
             self._set(Mode.STEP)
 
     def cancel(self) -> None:
-        """End the work in progress, paused or not; what a run has written is kept."""
-        self._session.cancel()
-        self._set(Mode.RUN)
+        """End the run, measurement or load in progress, paused or not, and those that were sent and did not
+        begin yet; what a run has written is kept. Other commands are carried out all the same."""
+        with self._changed:
+            self._called_off = self._sent
+            self._session.cancel()
+            self._set(Mode.RUN)
 
     def drain(self) -> Iterator[Told]:
         """The events so far, oldest first; stop drawing whenever time is up."""
@@ -164,9 +127,11 @@ class EngineThread:
     def stop(self, timeout: float) -> bool:
         """Cancel, end the thread, wait for it; whether it ended in ``timeout`` seconds."""
         with self._changed:
+            for _, command in self._mail:
+                if isinstance(command, Record) and command.recorder is not None:
+                    command.recorder.close()
             self._mail.clear()
-            self._mail.append(Shutdown())
-            self._changed.notify_all()
+            self._put(Shutdown())
         self.cancel()
         if self._thread.ident is None:
             self._session.close()
@@ -180,7 +145,7 @@ class EngineThread:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._mail)
-                command = self._mail.popleft()
+                self._number, command = self._mail.popleft()
             if isinstance(command, Shutdown):
                 self._session.close()
                 return
@@ -192,8 +157,7 @@ class EngineThread:
             except SpeculateError as error:
                 self._say(self._session.failure(error))
             except Exception as error:  # noqa: BLE001 - the boundary: the screen outlives every fault here
-                unexpected = EngineError(f"internal error: {type(error).__name__}: {error}")
-                self._say(self._session.failure(unexpected))
+                self._say(self._session.failure(_unexpected(error)))
             self._say(Idle())
 
     def _do(self, command: Command) -> None:
@@ -201,14 +165,15 @@ class EngineThread:
             case Load(config):
                 self._use(config)
                 try:
-                    self._session.load(self._say)
+                    self._session.load(self._say_unless_off)
+                    self._say(Loaded())
                 finally:
                     self._say(Held(*self._session.held))
             case Eject():
                 self._session.eject()
                 self._say(Held(*self._session.held))
-            case Generate(messages, given):
-                self._generate(messages, given)
+            case Generate():
+                self._generate(command)
             case Change(config):
                 self._use(config)
             case Record(recorder):
@@ -223,27 +188,31 @@ class EngineThread:
         self._session.change(config)
         self._session.config = config
 
-    def _generate(self, messages: tuple[Message, ...], given: tuple[int, ...]) -> None:
+    def _generate(self, command: Generate) -> None:
         reason = None
-        for event in self._session.generate(messages, given):
-            self._say(event)
+        for event in self._session.generate(command.messages, command.given, resumed=command.resumed):
+            self._say_unless_off(event)
             if isinstance(event, RunFinished):
                 reason = event.reason
-            elif isinstance(event, Round | PlainStep | PrefillProgress):
-                self._checkpoint(stepped=not isinstance(event, PrefillProgress))
-        if reason is EndReason.CANCELLED or self._session.config.run.baseline == "off":
+            elif isinstance(event, PrefillProgress):
+                self._checkpoint(stepped=False, last=False)
+            elif isinstance(event, Round | PlainStep):
+                self._checkpoint(stepped=True, last=event.cut is not None)
+        if self._off or reason is EndReason.CANCELLED or self._session.config.run.baseline == "off":
             return
         for event in self._session.baseline():
-            self._say(event)
+            self._say_unless_off(event)
             if self._mail:  # somebody wants something else: a measurement is no reason to wait
                 self._session.cancel()
 
-    def _checkpoint(self, *, stepped: bool) -> None:
+    def _checkpoint(self, *, stepped: bool, last: bool) -> None:
         """Between two rounds: carry out what may be done here, then wait while the gate is closed.
 
-        ``stepped``: a round ended, so a step is done; reading the prompt is no step.
+        Args:
+            stepped: a round ended, so a step is done; reading the prompt is no step.
+            last: the answer ended with it: there is no round to wait before.
         """
-        told = False
+        told = -1  # the order that PauseReached was said for
         with self._changed:
             if stepped and self._mode is Mode.STEP:
                 self._steps -= 1
@@ -251,16 +220,18 @@ class EngineThread:
                     self._set(Mode.PAUSE)
         while True:
             with self._changed:
-                command = self._mail[0] if self._mail and isinstance(self._mail[0], BETWEEN_ROUNDS) else None
+                orders = self._orders
+                command = self._mail[0][1] if self._mail else None
+                command = command if isinstance(command, BETWEEN_ROUNDS) else None
                 if command is not None:
                     self._mail.popleft()
-                elif self._mode is not Mode.PAUSE:
+                elif self._mode is not Mode.PAUSE or last:
                     break
-                elif told:
+                elif told == orders:
                     self._changed.wait()
                     continue
             if command is None:
-                told = True
+                told = orders
                 self._say(PauseReached())
             elif isinstance(command, Change):
                 self._session.change(command.config)
@@ -272,6 +243,8 @@ class EngineThread:
             value: object = function(self._session)
         except SpeculateError as error:
             value = error
+        except Exception as error:  # noqa: BLE001 - a question is no reason to end a run
+            value = _unexpected(error)
         reply(value)
 
     def _say(self, event: Told) -> None:
@@ -280,7 +253,31 @@ class EngineThread:
             self._awake.set()
             self.wake()
 
+    @property
+    def _off(self) -> bool:
+        """Whether the work in progress is to end. The session forgets a cancel that came before it began."""
+        return self._number <= self._called_off
+
+    def _say_unless_off(self, event: Told) -> None:
+        self._say(event)
+        if self._off:
+            self._session.cancel()
+
+    def _put(self, command: Command) -> None:
+        with self._changed:
+            self._sent += 1
+            self._mail.append((self._sent, command))
+            self._changed.notify_all()
+
     def _set(self, mode: Mode) -> None:
         with self._changed:
             self._mode = mode
+            self._orders += 1
             self._changed.notify_all()
+
+
+def _unexpected(error: Exception) -> EngineError:
+    """A fault of this program, for the user; its traceback goes to a file."""
+    return EngineError(
+        f"internal error: {type(error).__name__}: {error}", f"The details are in {write_log(error)}."
+    )

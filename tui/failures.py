@@ -42,7 +42,7 @@ def report(error: Exception, stderr: TextIO, *, debug: bool = False) -> int:
     if isinstance(error, MemoryError):
         _tell("memory ran out", "Use a smaller model or a shorter context.", stderr)
         return ResourceError.exit_code
-    hint = f"The details are in {_log(error)}; please report them."
+    hint = f"The details are in {write_log(error)}; please report them."
     _tell(f"internal error: {type(error).__name__}: {error}".rstrip(": "), hint, stderr)
     return 1
 
@@ -65,8 +65,8 @@ def state_dir() -> Path:
     return user_state_path(APP_NAME, appauthor=False)
 
 
-def _log(error: Exception) -> str:
-    """Write the traceback to a file and return its path."""
+def write_log(error: Exception) -> str:
+    """Write the traceback to a file of its own; returns its path, or where else the details are to be had."""
     text = "".join(traceback.format_exception(error))
     path = state_dir() / f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     try:

@@ -44,6 +44,8 @@ class Glyphs:
     down: str = "↓"
     arrow: str = "→"
     newline: str = "⏎"
+    blank: str = "·"
+    """A blank that would not be seen; as ``visible_bytes`` writes it."""
     check: str = "✓"
     cross: str = "✗"
     bullet: str = "•"
@@ -76,6 +78,7 @@ ASCII = Glyphs(
     down="v",
     arrow="->",
     newline="\\n",
+    blank="~",
     check="v",
     cross="x",
     bullet="*",

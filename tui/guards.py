@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.failures import report
+
 if TYPE_CHECKING:
     from tui.engine_thread import EngineThread
 
@@ -63,11 +65,21 @@ def _open(log: Path) -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def shut_down(engine: EngineThread, code: int, timeout: float = JOIN_S) -> None:
-    """End the engine's thread; one that hangs in a pass ends with the process."""
+def shut_down(
+    engine: EngineThread, code: int, timeout: float = JOIN_S, *, crash: Exception | None = None
+) -> None:
+    """End the engine's thread; one that hangs in a pass ends with the process.
+
+    Args:
+        code: the exit status of the process, if it ends here.
+        timeout: seconds that the thread gets.
+        crash: what ended the app, if it was a mistake: nobody else can tell it if the process ends here.
+    """
     if engine.stop(timeout):
         return
     with suppress(OSError):
+        if crash is not None:
+            code = report(crash, sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

@@ -8,21 +8,29 @@ from engine.context import Message
 from tui.plan import Plan
 from tui.state import ViewState
 
-_KEPT = 32
+_RUNS = 32
+_ROUNDS = 20_000
+"""Rounds of all runs together: what they hold in memory grows with these."""
 
 
 class History:
-    """The last runs by the messages they led to. States share their long slices, so this costs little."""
+    """The last runs by the messages they led to; always the newest, older ones as far as there is room."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[Message, ...], tuple[ViewState, Plan]] = {}
+
+    def __len__(self) -> int:
+        """Runs that can be brought back."""
+        return len(self._runs)
 
     def keep(self, messages: tuple[Message, ...], state: ViewState, plan: Plan) -> None:
         """Remember a run that ended."""
         self._runs.pop(messages, None)
         self._runs[messages] = (state, plan)
-        while len(self._runs) > _KEPT:
-            del self._runs[next(iter(self._runs))]
+        rounds = sum(len(kept.rounds) for kept, _ in self._runs.values())
+        while len(self._runs) > 1 and (len(self._runs) > _RUNS or rounds > _ROUNDS):
+            oldest, _ = self._runs.pop(next(iter(self._runs)))
+            rounds -= len(oldest.rounds)
 
     def find(self, messages: tuple[Message, ...], now: ViewState) -> tuple[ViewState, Plan] | None:
         """The run that led to these messages, with models and phase as they are now."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from textual.binding import Binding
 
 from tui.actions import ACTIONS
+from tui.key_text import key_text
 from tui.keys import OWNERS
-from tui.screens.help import key_text
 
 TITLES = {
     "LineView": "In every pane",
@@ -25,7 +25,10 @@ TITLES = {
     "JumpScreen": "While jump letters are shown",
     "ConfirmModal": "In a question",
     "ErrorModal": "In an error",
-    "ModelPicker": "In the list of models",
+    "ModelPicker": "In the model picker",
+    "ModelRows": "In its list of models",
+    "AlternativesModal": "In the choice of a branch",
+    "SafeSelect": "In a choice of the settings",
     "SettingsScreen": "In the settings",
 }
 """Where the keys of a class apply."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from textual.binding import Binding
 
 from tui.actions import ACTIONS
+from tui.screens.branch import AlternativesModal
 from tui.screens.conversations import ConversationsScreen
 from tui.screens.dialog import Dialog
 from tui.screens.editor import EditorModal
 from tui.screens.help import HelpScreen
 from tui.screens.jump import JumpScreen
 from tui.screens.message import ConfirmModal, ErrorModal
+from tui.screens.model_rows import ModelRows
 from tui.screens.models import ModelPicker
 from tui.screens.settings import SettingsScreen
 from tui.widgets.context import ContextPane
-from tui.widgets.inputs import ChatInput
+from tui.widgets.inputs import ChatInput, SafeSelect
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.lines import LineView
 from tui.widgets.output import OutputPane
@@ -24,7 +26,7 @@ from tui.widgets.rounds import RoundsPane
 OWNERS = (
     *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
-    *(ModelPicker, SettingsScreen),
+    *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect),
 )
 """Classes that bring keys of their own."""
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from engine.config import Config
 from engine.context import Message
-from engine.events import EndReason
 from engine.session import Session
 from tui.changes import effective, needs_load
 from tui.conversation import Conversation
-from tui.engine_thread import Ask, Change, Eject, Load
-from tui.lab_runs import RunLab, nothing
+from tui.engine_thread import Ask, Change, Eject, EngineThread
+from tui.lab_core import nothing
+from tui.lab_runs import RunLab
+from tui.plan import Plan
 from tui.source import ReplaySource
 from tui.state import Reset, ViewState, reduce
 
@@ -24,7 +25,24 @@ from tui.state import Reset, ViewState, reduce
 class Lab(RunLab):
     """What the user works with: runs, the conversation, models and settings, a recording."""
 
+    def __init__(self, engine: EngineThread, config: Config, conversation: Conversation) -> None:
+        super().__init__(engine, config, conversation)
+        self._behind: tuple[ViewState, Conversation, Plan | None] | None = None  # while a recording is shown
+
     # -- the conversation
+
+    @property
+    def own(self) -> Conversation:
+        """The user's conversation, also while a recording is shown."""
+        return self.conversation if self._behind is None else self._behind[1]
+
+    def set_own(self, conversation: Conversation) -> None:
+        """The user's conversation with another name or file."""
+        if self._behind is None:
+            self.set_conversation(conversation)
+        else:
+            state, _, plan = self._behind
+            self._behind = state, conversation, plan
 
     def step_back(self, *, forward: bool = False) -> None:
         """Undo, or redo; a run that wrote what comes back is shown again."""
@@ -55,14 +73,13 @@ class Lab(RunLab):
     # -- models and settings
 
     def load(self, config: Config, then: Callable[[], None] = nothing) -> None:
-        """Load what a configuration names, then do something if that worked. A run ends before."""
+        """Load what a configuration names, then do something, whether it worked or not. A run ends before."""
         self.go_live()
-        self.config = config
 
         def send() -> None:
-            self.engine.resume()
-            self.then("Load", lambda: then() if self.loaded else None)
-            self.engine.send(Load(effective(config, self._seed)))
+            self._take_over(config)
+            self.then("Load", then)
+            self._send_load(config)
 
         self.when_free(send)
 
@@ -70,22 +87,33 @@ class Lab(RunLab):
         """Decode the next rounds with other settings. Where models have to be loaded, an answer that is on
         its way goes on after that, from where it stands; with another target it ends, as its ids would mean
         something else."""
-        before, self.config = self.config, config
+        before = self.config
         if self.replay is not None or not (self.loaded or self.loading):
+            self._take_over(config)
             self.on_change()
         elif not needs_load(before, config):
+            self._take_over(config)
             self.engine.send(Change(effective(config, self._seed)))
             self.on_change()
         elif self.running and before.verify.model_name == config.verify.model_name:
             self.say("The answer pauses for the change, and goes on when the models are there.")
-            self.load(config, self._go_on_after_change)
+            self._take_over(config)
+            self._load_and_go_on(config)
         else:
             self.load(config)
 
-    def _go_on_after_change(self) -> None:
-        finished = self.state.finished
-        if finished is not None and finished.reason is EndReason.CANCELLED:
-            self.go_on()
+    def _take_over(self, config: Config) -> None:
+        if config.sampling.seed != self.config.sampling.seed:
+            self._seed = None
+        self.config = config
+
+    def _load_and_go_on(self, config: Config) -> None:
+        if self._sent == self._ended:  # it waits for other models already
+            self._send_load(config)
+            return
+        self._going_on = True
+        self.then("Generate", lambda: self._send_load(config))
+        self.engine.cancel()
 
     def eject(self) -> None:
         """Free all models."""
@@ -98,9 +126,9 @@ class Lab(RunLab):
     # -- replay
 
     def play(self, replay: ReplaySource, messages: tuple[Message, ...]) -> None:
-        """Show a recording; the engine stays as it is."""
-        if self.replay is None:
-            self._live_state = self.state
+        """Show a recording; the engine stays as it is, and so does what the user had."""
+        if self._behind is None:
+            self._behind = self.state, self.conversation, self.plan
         self.replay = replay
         self.plan = None
         self.state = ViewState(replay=True)
@@ -109,8 +137,10 @@ class Lab(RunLab):
         self.on_change()
 
     def go_live(self) -> None:
-        """Leave the recording."""
-        if self.replay is not None:
-            self.replay = None
-            self.state = self._live_state
-            self.on_change()
+        """Leave the recording; what the user had is there again."""
+        if self._behind is None:
+            return
+        self.replay = None
+        (self.state, conversation, self.plan), self._behind = self._behind, None
+        self.set_conversation(conversation)
+        self.on_change()

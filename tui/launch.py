@@ -48,7 +48,7 @@ def first_launch(
     is_new = not conversation.messages and problem is None
     return Launch(
         config=load_config(DEFAULT_PRESET, overrides),
-        conversation=Conversation(preset_context(DEFAULT_PRESET)) if is_new else conversation,
+        conversation=_of_preset(DEFAULT_PRESET) if is_new else conversation,
         store=store,
         demo=is_new,
         ascii=ascii_only,
@@ -66,20 +66,31 @@ def launch_with(
     keymap: dict[str, str] | None = None,
     store: ConversationStore | None = None,
 ) -> Launch:
-    """``spec CONFIG [CONTEXT] --app``; without a context the last conversation is gone on with."""
+    """``spec CONFIG [CONTEXT] --app``.
+
+    Without a context the last conversation goes on; with a preset the last one that began with it, and where
+    there is none yet, the preset's own.
+    """
     store = store or ConversationStore()
     problem = None
+    preset = source if presets.is_preset(source) else ""
     if messages is None:
-        conversation, problem = store.restore()
+        conversation, problem = store.restore(preset)
+        if preset and not conversation.messages:
+            conversation = _of_preset(preset)
     else:
         conversation = Conversation(messages)
     return Launch(
         config=config,
         conversation=conversation,
         store=store,
-        config_path=None if presets.is_preset(source) else Path(source),
+        config_path=None if preset else Path(source),
         load=True,
         ascii=ascii_only,
         keymap=keymap or {},
         problem=problem,
     )
+
+
+def _of_preset(name: str) -> Conversation:
+    return Conversation(preset_context(name), preset=name)

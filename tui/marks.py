@@ -146,9 +146,9 @@ def marked_draft(draft: DraftToken, verdict: Verdict | None, glyphs: Glyphs) -> 
     return marked(draft.piece, mark_of_verdict(verdict), glyphs)
 
 
-def marked_target(token: TargetToken, glyphs: Glyphs) -> Marked:
-    """The target's own token."""
-    return marked(token.piece, mark_of_origin(token.origin), glyphs)
+def marked_target(token: TargetToken, glyphs: Glyphs, *, drafted: bool = True) -> Marked:
+    """The target's own token; where nothing was ``drafted`` it is a plain one, and a bonus to nothing."""
+    return marked(token.piece, mark_of_origin(token.origin) if drafted else Mark.PLAIN, glyphs)
 
 
 def marked_output(token: OutputToken, glyphs: Glyphs) -> Marked:

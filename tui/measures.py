@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished
 from engine.stats import Baseline, Statistics, Timing
-
-_TIMES = ("draft_ms", "verify_ms", "host_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +61,6 @@ class Measures:
         if finished is not None:
             known = Baseline(finished.tokens, finished.decode_ms, finished.identical, finished.complete)
         return replace(self, counts=replace(self._copy(), baseline=known))
-
-    def minus(self, part: Measures) -> Self:
-        """The rest of the run without a part of it. Its time is that of its rounds; it has no TTFT."""
-        own, other = self.counts, part.counts
-        sums = {
-            entry.name: getattr(own, entry.name) - getattr(other, entry.name)
-            for entry in fields(Statistics)
-            if entry.name not in {"reached", "timing", "baseline"}
-        }
-        # Float sums do not cancel exactly: no time is left of rounds that are all taken away.
-        sums |= {name: max(0.0, sums[name]) if own.emitted > other.emitted else 0.0 for name in _TIMES}
-        reached = list(own.reached)
-        for index, count in enumerate(other.reached):
-            reached[index] -= count
-        while reached and reached[-1] == 0:
-            reached.pop()
-        return replace(self, counts=Statistics(**sums, reached=reached, baseline=own.baseline), ttft_ms=None)
 
     @property
     def tokens(self) -> int:

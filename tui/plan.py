@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.context import Message
-from tui.conversation import HISTORY_LIMIT, Conversation, Step
+from tui.conversation import Conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,8 @@ class Plan:
             return conversation
         if self.continues:
             last = self.messages[-1]
-            return as_one_edit(
-                conversation, self.label, (*self.messages[:-1], Message(last.role, last.content + text))
+            return conversation.with_messages(
+                self.label, (*self.messages[:-1], Message(last.role, last.content + text))
             )
         whole = f"<think>\n{text}" if thinking_opened else text
-        return as_one_edit(conversation, self.label, (*self.messages, Message("assistant", whole)))
-
-
-def as_one_edit(conversation: Conversation, label: str, messages: tuple[Message, ...]) -> Conversation:
-    """The conversation with other messages; one undo brings back those it has now."""
-    if messages == conversation.messages:
-        return conversation
-    past = (*conversation.past, Step(label, conversation.messages))[-HISTORY_LIMIT:]
-    return replace(conversation, messages=messages, past=past, future=())
+        return conversation.with_messages(self.label, (*self.messages, Message("assistant", whole)))

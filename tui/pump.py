@@ -43,7 +43,7 @@ class Pump:
     ) -> None:
         self._take, self._show, self._later, self._after_paint = take, show, later, after_paint
         self._clock, self._cpu = clock, cpu
-        self._scheduled = False
+        self._due: float | None = None  # when the next frame is taken
         self._last = float("-inf")
         self._began = 0.0
         self.cost = 0.0
@@ -57,13 +57,19 @@ class Pump:
 
     def wake(self, due_in: float = 0.0) -> None:
         """Something happened, or will in so many seconds: draw when it is time."""
-        if not self._scheduled:
-            self._scheduled = True
-            rest = self._last + self.interval - self._clock()
-            self._later(max(rest, due_in, 0.0), self._tick)
+        rest = self._last + self.interval - self._clock()
+        self._schedule(max(rest, due_in, 0.0))
 
-    def _tick(self) -> None:
-        self._scheduled = False
+    def _schedule(self, seconds: float) -> None:
+        due = self._clock() + seconds
+        if self._due is None or due < self._due:
+            self._due = due
+            self._later(seconds, lambda: self._tick(due))
+
+    def _tick(self, due: float) -> None:
+        if due != self._due:
+            return  # one that was wanted sooner has come
+        self._due = None
         self._began = self._cpu()
         more = self._take()
         if not more or self._clock() - self._last >= self.interval:
@@ -71,9 +77,8 @@ class Pump:
             self.frames += 1
             self._show()
             self._after_paint(self._painted)
-        if more and not self._scheduled:
-            self._scheduled = True
-            self._later(SLICE_S, self._tick)
+        if more:
+            self._schedule(SLICE_S)
 
     def _painted(self) -> None:
         spent = self._cpu() - self._began

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -24,6 +26,9 @@ from tui.reveal import step_count
 from tui.thinking import begin_thinking
 from tui.trail import Trail
 from tui.view import BaselineView, OutputToken, Phase, ViewState
+
+_CONTROL = re.compile(rb"<\|[^\s<>|]+\|>|</?s>|<(?:bos|eos|pad|start_of_turn|end_of_turn)>")
+"""Control tokens as they are usually spelled. Tags such as <think> are text."""
 
 
 def at_rest(state: ViewState) -> Phase:
@@ -49,7 +54,8 @@ def going_on(state: ViewState) -> Phase:
 
 
 def without_run(state: ViewState) -> ViewState:
-    """The state before a first run; models, notices and what was measured of the target stay."""
+    """The state before a first run; models, notices, a failure that nobody saw yet and what was measured of
+    the target stay."""
     kept = ViewState(
         replay=state.replay,
         busy=state.busy,
@@ -58,6 +64,7 @@ def without_run(state: ViewState) -> ViewState:
         target=state.target,
         drafter=state.drafter,
         notices=state.notices,
+        failure=state.failure,
         reference=state.reference,
         reference_run=state.reference_run,
     )
@@ -65,6 +72,8 @@ def without_run(state: ViewState) -> ViewState:
 
 
 def _run_started(state: ViewState, event: RunStarted) -> ViewState:
+    if event.resumed:
+        return _resumed(state, event)
     given = zip(event.given, event.given_pieces, strict=True)
     output = [OutputToken(id_, piece, Origin.GIVEN, -1, at) for at, (id_, piece) in enumerate(given)]
     thinking = begin_thinking(event.prompt_pieces)
@@ -79,6 +88,7 @@ def _run_started(state: ViewState, event: RunStarted) -> ViewState:
         pausing=state.pausing,
         awaiting=state.awaiting,
         run=event.run,
+        author=state.target,
         mode=event.mode,
         max_new_tokens=event.max_new_tokens,
         max_rounds=event.max_rounds,
@@ -87,11 +97,47 @@ def _run_started(state: ViewState, event: RunStarted) -> ViewState:
         given=len(output),
         reused=event.reused,
         output=Trail(output),
-        text=Trail([b"".join(event.given_pieces).decode("utf-8", "replace")] if output else []),
+        text=Trail([_given_text(event)] if output else []),
         thinking=thinking,
         segment=measures,
         total=measures,
     )
+
+
+def _resumed(state: ViewState, event: RunStarted) -> ViewState:
+    """The run goes on with other models: what it wrote so far, and its rounds, stay."""
+    text = state.text
+    if state.finished is not None and state.finished.text:
+        text = text.take(len(text) - 1)  # what was held back is decided now
+    missing = _given_text(event)[sum(map(len, text)) :]
+    if missing and text:
+        text = text.take(len(text) - 1).append(text[-1] + missing)
+    counts = replace(state.total.counts, timing=None)
+    return replace(
+        state,
+        phase=Phase.PREFILL,
+        running=True,
+        author=state.target,
+        prompt=event.prompt,
+        prompt_pieces=event.prompt_pieces,
+        reused=event.reused,
+        prefill_done=0,
+        prefill_total=0,
+        prefill_ms=None,
+        text=text,
+        baseline=None,
+        finished=None,
+        total=replace(state.total, counts=counts).with_baseline(state.reference),
+    )
+
+
+def _given_text(event: RunStarted) -> str:
+    """Text of the ids an answer starts with. Recordings that lack it have their whole characters, without
+    what looks like a control token."""
+    if event.given_text is not None:
+        return event.given_text
+    kept = b"".join(piece for piece in event.given_pieces if not _CONTROL.fullmatch(piece))
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(kept)
 
 
 def _segment_started(state: ViewState, event: SegmentStarted) -> ViewState:

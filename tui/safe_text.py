@@ -113,10 +113,13 @@ class VisibleStream:
 def visible_bytes(piece: bytes, *, ascii_only: bool = False) -> str:
     """A token's bytes for a list of tokens: one line, spaces at the ends and line ends as glyphs.
 
-    Bytes that are no whole UTF-8 character become chips such as ``<E2>``.
+    Bytes that are no whole UTF-8 character become chips such as ``<E2>``. With ``ascii_only`` a blank is
+    shown as ``~``, and a tilde as the chip ``<7E>``, so that neither is taken for the other.
     """
-    space, newline, tab = ("_", "\\n", "\\t") if ascii_only else ("\u00b7", "\u23ce", "\u2192")
+    space, newline, tab = ("~", "\\n", "\\t") if ascii_only else ("\u00b7", "\u23ce", "\u2192")
     text = piece.decode("utf-8", "surrogateescape")
+    if ascii_only:
+        text = text.replace("~", "<7E>")
     body = text.strip(" ")
     if body:
         start = text.index(body)

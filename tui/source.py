@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -111,11 +110,6 @@ class ReplaySource:
         return self._next >= len(self._events)
 
     @property
-    def position(self) -> int:
-        """How many events were told."""
-        return self._next
-
-    @property
     def duration(self) -> float:
         """Seconds of the whole replay at speed 1."""
         return self._times[-1] if self._times else 0.0
@@ -174,10 +168,6 @@ class ReplaySource:
         if needs_round(state):
             self.step_round()
         return RevealNext()
-
-    def index_at(self, time: float) -> int:
-        """How many events came before a time in seconds."""
-        return bisect_left(self._times, time)
 
 
 def _times(events: Sequence[Event], max_gap_s: float) -> Iterator[float]:

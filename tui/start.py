@@ -25,7 +25,13 @@ _QUIET = {
 
 
 def run_app(launch: Launch, session_factory: Callable[[Config], Session] = Session) -> int:
-    """Run the app to its end and return the exit code. Raises what made it crash."""
+    """Run the app to its end and return the exit code.
+
+    Raises:
+        RecordingError: the recording cannot be written where the configuration says.
+        Exception: what made the app crash, whatever it was. If the engine hangs as well, that is told on
+            standard error instead, and the process ends.
+    """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     if launch.config.ui.color == "never":
@@ -34,6 +40,7 @@ def run_app(launch: Launch, session_factory: Callable[[Config], Session] = Sessi
     if launch.config.record.path is not None:
         engine.send(Record(Recorder(launch.config.record.path)))
     code = 1
+    crash: Exception | None = None
     try:
         with guarded_stderr(state_dir() / LOG):
             app = SpecApp(engine, launch)
@@ -41,6 +48,9 @@ def run_app(launch: Launch, session_factory: Callable[[Config], Session] = Sessi
             code = app.return_code or 0
             if app.crash is not None:
                 raise app.crash
+    except Exception as error:
+        crash = error
+        raise
     finally:
-        shut_down(engine, code)
+        shut_down(engine, code, crash=crash)
     return code

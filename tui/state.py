@@ -23,7 +23,7 @@ from tui.reveal import (
     visible_text,
 )
 from tui.run_changes import RUN_CHANGES, at_rest, at_work, going_on, without_run
-from tui.thinking import Thinking, ThinkingStage, split_thinking, thinking_tokens
+from tui.thinking import Thinking, ThinkingStage, split_thinking
 from tui.trail import Trail
 from tui.view import (
     BaselineView,
@@ -31,6 +31,7 @@ from tui.view import (
     FailureSeen,
     Held,
     Idle,
+    Loaded,
     LoadView,
     OutputToken,
     Paused,
@@ -53,6 +54,7 @@ __all__ = [
     "Held",
     "Idle",
     "LoadView",
+    "Loaded",
     "Measures",
     "OutputToken",
     "PauseReached",
@@ -75,7 +77,6 @@ __all__ = [
     "reduce",
     "split_thinking",
     "step_count",
-    "thinking_tokens",
     "visible_output",
     "visible_round",
     "visible_text",
@@ -104,15 +105,10 @@ def _busy(state: ViewState, event: Busy) -> ViewState:
     command = event.command.casefold()
     if command == "eject":
         state = _held(state, Held(None, None))
-    if command not in {"load", "generate", "eject"}:
-        return state
-    state = replace(state, failure=None)
-    return replace(state, phase=going_on(state))
+    return replace(state, phase=going_on(state)) if command in {"load", "generate", "eject"} else state
 
 
 def _idle(state: ViewState, _: Idle) -> ViewState:
-    # A load that was cancelled leaves nothing behind.
-    state = _nothing_held(state) if state.load is not None else state
     # A token that was asked for before its run began is still wanted after the commands before the run.
     awaiting = state.awaiting and (state.busy or "").casefold() != "generate"
     state = replace(_stopped(replace(state, busy=None)), awaiting=awaiting)
@@ -129,10 +125,6 @@ def _held(state: ViewState, event: Held) -> ViewState:
         state = replace(state, reference=None, reference_run=0)
     state = replace(state, target=event.target, drafter=event.drafter)
     return replace(state, phase=at_rest(state)) if state.phase in {Phase.EMPTY, Phase.READY} else state
-
-
-def _nothing_held(state: ViewState) -> ViewState:
-    return replace(state, target=None, drafter=None, reference=None, reference_run=0)
 
 
 def _stopped(state: ViewState) -> ViewState:
@@ -153,14 +145,10 @@ def _stopped(state: ViewState) -> ViewState:
 
 
 def _load_started(state: ViewState, event: LoadStarted) -> ViewState:
-    # What the session keeps is not loaded again: an event means that the role's old model is gone.
-    if event.role == "target":
-        state = replace(state, target=None, reference=None, reference_run=0)
-    else:
-        state = replace(state, drafter=None)
+    # The models of before are freed later, when these are known to be there; ``Held`` tells what is left.
     load = LoadView(event.role, event.name, "", 0, None)
     loads = (*state.loads, load)
-    return replace(state, phase=Phase.LOADING, load=loads[0], loads=loads, failure=None)
+    return replace(state, phase=Phase.LOADING, load=loads[0], loads=loads)
 
 
 def _load_progress(state: ViewState, event: LoadProgress) -> ViewState:
@@ -175,6 +163,8 @@ def _load_finished(state: ViewState, event: LoadFinished) -> ViewState:
     loads = tuple(load for load in state.loads if load.role != event.role)
     state = replace(state, load=loads[0] if loads else None, loads=loads)
     if event.role == "target":
+        if event.model != state.target:
+            state = replace(state, reference=None, reference_run=0)
         state = replace(state, target=event.model)
     else:
         state = replace(state, drafter=event.model)
@@ -186,8 +176,6 @@ def _notice(state: ViewState, event: Notice) -> ViewState:
 
 
 def _failed(state: ViewState, event: Failed) -> ViewState:
-    loading = state.load is not None or (state.busy or "").casefold() == "load"
-    state = _nothing_held(state) if loading else state
     return replace(_stopped(state), phase=Phase.FAILED, failure=event)
 
 

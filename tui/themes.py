@@ -2,17 +2,25 @@
 
 Each one gives the marks their colours as CSS variables, ``$mark-accepted`` and so on. A colour never carries
 a meaning alone: glyphs and text styles do (``tui.marks``). Every mark has a contrast of at least 4.5 : 1 with
-each background of its theme, 7 : 1 in the one of high contrast.
+each background of its theme and with selected text's, 7 : 1 in the one of high contrast; where there are only
+16 colours, what was accepted has another one than plain text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from textual.app import App
+from textual.filter import LineFilter
+from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.theme import Theme
 
+from tui.ascii_look import AsciiFilter, AsciiScrollBarRender
+
 ReturnType = TypeVar("ReturnType")
+_MARK = "mark-"
+_ASCII_FILTER = AsciiFilter()
 
 
 def _theme(name: str, *, dark: bool, colors: dict[str, str], marks: dict[str, str]) -> Theme:
@@ -29,7 +37,10 @@ def _theme(name: str, *, dark: bool, colors: dict[str, str], marks: dict[str, st
         success=marks["accepted"],
         error=marks["rejected"],
         warning=marks["correction"],
-        variables={f"mark-{mark}": color for mark, color in marks.items()},
+        variables={
+            **{f"{_MARK}{mark}": color for mark, color in marks.items()},
+            "screen-selection-background": colors["selection"],
+        },
     )
 
 
@@ -44,9 +55,10 @@ DARK = _theme(
         "background": "#14161f",
         "surface": "#1a1d29",
         "panel": "#232737",
+        "selection": "#1f2f86",
     },
     marks={
-        "accepted": "#9ece6a",
+        "accepted": "#8ce06a",
         "rejected": "#ff8196",
         "ignored": "#9aa1b9",
         "correction": "#e8b872",
@@ -68,9 +80,10 @@ LIGHT = _theme(
         "background": "#f7f7f4",
         "surface": "#efefeb",
         "panel": "#e4e5e0",
+        "selection": "#c0d6f5",
     },
     marks={
-        "accepted": "#1c6631",
+        "accepted": "#006b1b",
         "rejected": "#a8201a",
         "ignored": "#565b64",
         "correction": "#7d4400",
@@ -92,10 +105,11 @@ CONTRAST = _theme(
         "background": "#000000",
         "surface": "#000000",
         "panel": "#121212",
+        "selection": "#002f8a",
     },
     marks={
         "accepted": "#6cff6c",
-        "rejected": "#ff9c9c",
+        "rejected": "#ff9090",
         "ignored": "#c8c8c8",
         "correction": "#ffdf5f",
         "bonus": "#5fd7ff",
@@ -117,6 +131,7 @@ COLOR_BLIND = _theme(
         "background": "#14161c",
         "surface": "#1a1d24",
         "panel": "#242832",
+        "selection": "#1b2f86",
     },
     marks={
         "accepted": "#56b4e9",
@@ -132,12 +147,21 @@ COLOR_BLIND = _theme(
 
 THEMES = (DARK, LIGHT, CONTRAST, COLOR_BLIND)
 
-MARK_DEFAULTS = dict(DARK.variables)
+
+def mark_colors(theme: Theme) -> dict[str, str]:
+    """The marks' colours in one of the four, by CSS variable."""
+    return {name: color for name, color in theme.variables.items() if name.startswith(_MARK)}
+
+
+MARK_DEFAULTS = mark_colors(DARK)
 """For ``App.get_theme_variable_defaults``: another theme has no colours for the marks."""
 
 
 class ThemedApp(App[ReturnType]):
     """An app with the four themes, the dark one chosen. CSS that uses the marks needs such an app."""
+
+    ascii: bool = False
+    """Whether it is drawn with ASCII only; chosen before it runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,6 +169,15 @@ class ThemedApp(App[ReturnType]):
             self.register_theme(theme)
         self.theme = DARK.name
 
+    def on_load(self) -> None:
+        """Before the first paint."""
+        ScrollBar.renderer = AsciiScrollBarRender if self.ascii else ScrollBarRender
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What every line passes before it is written."""
+        filters = super().get_line_filters()
+        return [*filters, _ASCII_FILTER] if self.ascii else filters
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The marks' colours in a theme that is not one of the four."""
-        return MARK_DEFAULTS if self.current_theme.dark else dict(LIGHT.variables)
+        return MARK_DEFAULTS if self.current_theme.dark else mark_colors(LIGHT)

@@ -95,13 +95,3 @@ def split_thinking(text: str, opened: bool = False) -> tuple[str, str]:
         return "", text
     thinking, _, answer = begun.partition(_CLOSE)
     return thinking.strip(), answer.lstrip()
-
-
-def thinking_tokens(pieces: Sequence[bytes], opened: bool = False) -> int:
-    """How many tokens of an answer are its thinking; O(n). ``ViewState.thinking`` keeps the number up."""
-    thinking = Thinking(ThinkingStage.INSIDE if opened else ThinkingStage.START)
-    for piece in pieces:
-        thinking = thinking.add(piece)
-        if thinking.stage in {ThinkingStage.PAST, ThinkingStage.NONE}:
-            break
-    return thinking.count

@@ -95,6 +95,8 @@ class ViewState:
 
     run: int = 0
     """Number of the run; 0 before the first."""
+    author: ModelInfo | None = None
+    """The target that writes the answer; another one's ids would mean something else."""
     mode: str = "speculative"
     """"speculative" or "plain"."""
     max_new_tokens: int = 0
@@ -160,7 +162,12 @@ class Held:
     drafter: ModelInfo | None
 
 
-Told = Event | Busy | Idle | PauseReached | Held
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The load that is ending worked."""
+
+
+Told = Event | Busy | Idle | PauseReached | Held | Loaded
 """What a source tells."""
 
 

@@ -14,6 +14,15 @@ _DIGITS = 6
 """Most decimals that two numbers are told apart by."""
 
 
+_NOISE = 0.03
+"""Two timings on one machine differ by so much without a reason."""
+
+
+def outcome(speedup: float) -> int:
+    """1 for a gain over plain decoding, -1 for a loss, 0 for what cannot be told from no difference."""
+    return 0 if abs(speedup - 1) <= _NOISE else 1 if speedup > 1 else -1
+
+
 def why(round_: Round, slot: int, *, greedy: bool = False, ascii_only: bool = False) -> str:
     """Why the token at a place of a round stands or fell, in one sentence.
 
@@ -78,7 +87,7 @@ def why_pending(draft: DraftToken) -> str:
 
 def why_target(token: TargetToken, drafted: int, *, greedy: bool = False) -> str:
     """Where the target's own token comes from; ``drafted`` is K."""
-    gives = f"the target gives it {percent(token.p)}"
+    gives = "it is the target's likeliest token" if greedy else f"the target gives it {percent(token.p)}"
     if token.origin is Origin.CORRECTION:
         if greedy:
             return "Correction: the target's likeliest token stands in place of the rejected draft."
@@ -102,9 +111,9 @@ def verdict_sentence(measures: Measures) -> str:
         return f"{speed:.1f} tokens/s; plain decoding was not measured yet, so there is no speedup to tell."
     ratio = speed / plain
     rates = f"{speed:.1f} tokens/s against {plain:.1f}"
-    if f"{ratio:.2f}" == "1.00":
-        return f"No faster and no slower than plain decoding: {rates}."
-    if ratio > 1:
+    if outcome(ratio) == 0:
+        return f"No difference from plain decoding that can be measured here: {rates}."
+    if outcome(ratio) > 0:
         return f"{ratio:.2f} times as fast as plain decoding: {rates}."
     return f"Slower than plain decoding: {ratio:.2f} times its speed, {rates}; speculation does not pay here."
 

@@ -183,3 +183,38 @@ def test_memory_does_not_grow_with_the_text() -> None:
     for _ in range(500):
         answer.commit([0, 3, 10, 4])
     assert len(answer._tail) < 30
+
+
+@given(
+    st.lists(st.integers(0, len(PIECES) - 1), max_size=9),
+    st.integers(0, 9),
+    st.sampled_from(["abb", "ba", "é"]),
+)
+def test_an_answer_goes_on_after_given_tokens_as_if_it_had_written_them(
+    ids: list[int], split: int, stop: str
+) -> None:
+    limits = Limits(100, 200, stop=(stop, "x" * 9))
+    split = min(split, len(ids))
+    (whole_ids, whole_text, reason), _ = commit_all(ids, limits, [1])
+    before = by_the_book(ids[:split], limits, 3)
+    if before[2] is not None:
+        return  # a stop string among the given tokens stops nothing: the user wants it there
+    answer = Answer([1, 2, 3, *ids[:split]], Tokens(), limits)
+    text = answer.begin_after(ids[:split])
+    commit = answer.commit(ids[split:])
+    text += commit.text + answer.finish(stopped=commit.cut is EndReason.STOP)
+    assert commit.cut is reason
+    if len(whole_ids) >= split and text == whole_text:
+        assert ids[:split] + answer.new_tokens == whole_ids
+        return
+    # The stop string began in the given tokens: those stay, with what they say.
+    assert reason is EndReason.STOP
+    assert answer.new_tokens == []
+    assert text.startswith(whole_text.rstrip("\ufffd"))
+
+
+def test_a_stop_string_that_was_given_whole_stops_nothing() -> None:
+    answer = Answer([1, 2, 2], Tokens(), Limits(9, 99, stop=("ab", "a" * 20)))
+    assert answer.begin_after([2]) == "ab"
+    assert answer.commit([0]).cut is None
+    assert answer.commit([1]).cut is EndReason.STOP

@@ -25,7 +25,7 @@ def test_a_limit_beyond_the_context_asks_for_no_memory(
     folder: str, limits: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.pair.free_on", lambda *_: (memory.WORKING_BYTES + 2_000_000, "a small machine")
+        "engine.preparing.free_on", lambda *_: (memory.WORKING_BYTES + 2_000_000, "a small machine")
     )
     session = loaded(configured(folder, run=limits))
     events = list(session.generate(ASK))
@@ -34,7 +34,7 @@ def test_a_limit_beyond_the_context_asks_for_no_memory(
 
 
 def test_the_estimate_still_refuses(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.pair.free_on", lambda *_: (memory.WORKING_BYTES, "a small machine"))
+    monkeypatch.setattr("engine.preparing.free_on", lambda *_: (memory.WORKING_BYTES, "a small machine"))
     with pytest.raises(DoesNotFit, match="a small machine"):
         loaded(configured(folder))
 
@@ -43,7 +43,7 @@ def test_a_drafter_that_is_the_target_needs_a_cache_of_its_own(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[memory.Estimate] = []
-    monkeypatch.setattr("engine.pair.check_fits", lambda estimates, *_: seen.extend(estimates))
+    monkeypatch.setattr("engine.preparing.check_fits", lambda estimates, *_: seen.extend(estimates))
     loaded(configured(folder, folder))
     assert [each.weights > 0 for each in seen] == [True, False]
     assert seen[0].cache == seen[1].cache > 0

@@ -164,6 +164,7 @@ class ScriptedSession:
         self._seq = 0
         self._start = time.monotonic_ns()
         self._runs = 0
+        self._segment = 0
 
     @property
     def held(self) -> tuple[ModelInfo | None, ModelInfo | None]:
@@ -193,14 +194,18 @@ class ScriptedSession:
         config = self.config.model_dump(mode="json")
         return {"versions": {}, "machine": machine, "seed": SEED, "config": config}
 
-    def generate(self, messages: Sequence[Message], given: Sequence[int] = ()) -> Iterator[Event]:
+    def generate(
+        self, messages: Sequence[Message], given: Sequence[int] = (), *, resumed: bool = False
+    ) -> Iterator[Event]:
         """Tell the rounds, up to the limits of the configuration."""
         self.messages = tuple(messages)
         self.given = tuple(given)
         applied = len(self.changed)
         self._cancelled.clear()
-        self._runs += 1
-        self._statistics = Statistics()
+        if not resumed:
+            self._runs += 1
+            self._statistics = Statistics()
+        self._segment = self._segment + 1 if resumed else 1
         if self._recorder is not None and self._runs == 1:
             self._recorder.write_header({**self.header(), "context": messages_to(messages)})
         max_new_tokens, max_rounds = self.config.resolved_limits()
@@ -211,9 +216,11 @@ class ScriptedSession:
                 stop=self.config.run.stop,
                 given=self.given,
                 given_pieces=tuple(b"<%d>" % id_ for id_ in self.given),
+                given_text="".join(f"<{id_}>" for id_ in self.given),
+                resumed=resumed,
             )
         )
-        yield from self._tell(SegmentStarted(0, 0, 1, self._settings()))
+        yield from self._tell(SegmentStarted(0, 0, self._segment, self._settings()))
         yield from self._tell(PrefillProgress(0, 0, 2, 2))
         yield from self._tell(PrefillFinished(0, 0, 5.0))
         told = 0
@@ -226,7 +233,8 @@ class ScriptedSession:
             if len(self.changed) > applied:
                 applied = len(self.changed)
                 self.config = self.changed[-1]
-                yield from self._tell(SegmentStarted(0, 0, applied + 1, self._settings()))
+                self._segment += 1
+                yield from self._tell(SegmentStarted(0, 0, self._segment, self._settings()))
             self._statistics.add(round_)
             told += 1
             yield from self._tell(round_)

@@ -240,17 +240,19 @@ async def drafter(app: Driven, folder: Path) -> None:
     await app.press("escape")
     await app.running()
     app.app.post_message(LoadModel("drafter", "scripted:drafter"))
-    await app.until(lambda: app.lab.state.run == 2 and len(app.lab.state.rounds) >= 1, "the run to go on")
-    assert app.lab.state.given > 0, "the answer goes on from where it stood"
+    await app.until(lambda: app.lab.state.segment_start and app.lab.state.segment.rounds, "the run to go on")
+    assert app.lab.state.run == 1, "it is the same run, with a new segment"
+    assert app.lab.state.total.rounds > app.lab.state.segment.rounds
     assert "goes on" in app.said
+    start = app.lab.state.segment_start
     await app.press("D")
     await app.top("ChoiceModal")
     await app.press("enter")
-    await app.until(lambda: app.lab.state.run == 3, "lookup")
+    await app.until(lambda: app.lab.state.segment_start > start, "lookup")
     assert app.lab.config.draft.model_name is None
     app.app.post_message(LoadModel("target", "scripted:other"))
     await app.until(lambda: app.lab.loaded and not app.lab.running, "another target")
-    assert app.lab.state.run == 3, "its ids would mean something else, so the answer ends"
+    assert app.lab.state.finished, "its ids would mean something else, so the answer ends"
 
 
 # -- models and settings
@@ -260,9 +262,10 @@ async def drafter(app: Driven, folder: Path) -> None:
 async def load(app: Driven, folder: Path) -> None:
     app.lab.eject()
     await app.until(lambda: app.phase is Phase.EMPTY, "the eject")
-    assert "y loads" in str(app.app.live.query_one("#offer").render())
-    await app.press("y")
+    assert "ctrl+l loads" in str(app.app.live.query_one("#offer").render())
+    await app.press("0", "ctrl+l")
     await app.loaded()
+    assert app.app.live.message_line.text == "", "the key acts where one writes, too"
 
 
 @drives("models.pick")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.app import ANSWERED, LONG, QUESTION, Driven, driven
+from support.nasty import drawn
 from support.scripted import Script
 
 from engine.context import Message
@@ -209,3 +210,21 @@ def test_the_prompt_is_shown_before_a_run(tmp_path: Path) -> None:
         assert app.app.query_one(ContextPane).conversation is app.lab.conversation
 
     run(tmp_path, test)
+
+
+def test_a_finished_answer_is_drawn_once_whatever_is_done_to_it(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with driven(tmp_path) as app:
+            await app.press("ctrl+r")
+            await app.until(lambda: app.lab.state.finished, "the answer")
+            await app.ended()
+            await app.press("1", "G")
+
+            def answers() -> int:
+                return sum("assistant" in row for row in drawn(app.app).splitlines())
+
+            for keys, count in (("y", 2), ("u", 1), ("d", 0), ("u", 1), ("u", 0), ("U", 1)):
+                await app.press(keys)
+                assert answers() == count == len(app.lab.conversation) - 1, keys
+
+    asyncio.run(go())

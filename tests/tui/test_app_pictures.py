@@ -117,6 +117,7 @@ async def failed(app: Driven) -> None:
     )
     await app.press("ctrl+r")
     await app.top("ErrorModal")
+    await app.ended()
 
 
 async def replayed(app: Driven) -> None:
@@ -130,6 +131,7 @@ async def replayed(app: Driven) -> None:
 CASES: dict[str, tuple[Callable[[Driven], Awaitable[None]], dict[str, Any]]] = {
     "wide": (finished, {}),
     "very_wide": (finished, {"size": (200, 50)}),
+    "medium": (finished, {"size": (100, 30)}),
     "narrow": (finished, {"size": (80, 24)}),
     "small": (keys("3"), {"size": (60, 20)}),
     "paused_stepping": (stepped, {}),
@@ -139,6 +141,7 @@ CASES: dict[str, tuple[Callable[[Driven], Awaitable[None]], dict[str, Any]]] = {
     "ascii": (finished, {"ascii": True}),
     "help": (keys("f1"), {"size": (80, 24)}),
     "jump": (keys("ctrl+o"), {}),
+    "jump_narrow": (keys("ctrl+o"), {"size": (80, 24)}),
     "settings": (keys("f2"), {"size": (100, 30)}),
 }
 

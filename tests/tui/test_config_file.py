@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,31 @@ def test_comments_and_order_stay() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("comment", "stays"),
+    [
+        ("# temperature = 0.7 is what the paper uses", True),
+        ("# temperature = 0.7, or less", True),
+        ("# temperature = as you like", True),
+        ("# temperature =", True),
+        ("# temperature = 0.7", False),
+        ("#temperature=0.7", False),
+    ],
+)
+def test_prose_is_no_commented_key(comment: str, stays: bool) -> None:
+    text = FILES["bare"] + f"\n[sampling]\n{comment}\n# top_k = 20\n"
+    after = updated(text, changed(text, {"sampling.temperature": 0.5}))
+    lines = after.splitlines()
+    assert (comment in lines) == stays
+    assert tomli.loads(after)["sampling"] == {"temperature": 0.5} and "# top_k = 20" in lines
+
+
+def test_the_remark_behind_a_commented_key_stays() -> None:
+    text = FILES["bare"] + '\n[run]\n# rounds = 10  # "short", as in the paper\n'
+    after = updated(text, changed(text, {"run.rounds": 4}))
+    assert after.endswith('[run]\nrounds = 4  # "short", as in the paper\n')
+
+
 def test_nothing_changed_means_nothing_written() -> None:
     assert updated(EXAMPLE, load_config("config.example.toml")) == EXAMPLE
 
@@ -128,3 +154,28 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["x"]
     with pytest.raises(DiskError):
         write_atomic(tmp_path / "none" / "x", "new")
+
+
+def test_only_a_file_is_replaced(tmp_path: Path) -> None:
+    pipe, (here, there) = tmp_path / "pipe", (tmp_path / "here", tmp_path / "there")
+    os.mkfifo(pipe)
+    here.symlink_to(there)
+    there.symlink_to(here)
+    for path in (pipe, tmp_path, here):
+        with pytest.raises(DiskError):
+            write_atomic(path, "x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert {each.name for each in tmp_path.iterdir()} == {"pipe", "here", "there"}
+
+
+def test_names_may_be_long_and_the_umask_counts(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 250)
+    before = os.umask(0o027)
+    try:
+        write_atomic(path, "x", mode=0o666)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    write_atomic(path, "y")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604, "a file keeps its permissions"

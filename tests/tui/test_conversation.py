@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from engine.context import ROLES, Message, load_context
 from engine.errors import ContextError, DiskError
+from engine.user_text import read_text
 from tui.conversation import HISTORY_LIMIT, UNTITLED, Conversation
 from tui.conversation_store import ConversationStore, export_context, import_context
 
@@ -29,8 +31,6 @@ def edits(draw: st.DrawFn, conversation: Conversation) -> Conversation:
         "add": lambda: conversation.add(draw(MESSAGES)),
         "insert": lambda: conversation.insert(anywhere, draw(MESSAGES)),
         "set_system": lambda: conversation.set_system(draw(st.none() | st.text(max_size=4))),
-        "truncate": lambda: conversation.truncate(anywhere),
-        "answer": lambda: conversation.answer(draw(st.text(max_size=4)), continues=draw(st.booleans())),
     }
     if not length:
         return whole[draw(st.sampled_from(sorted(whole)))]()
@@ -54,8 +54,8 @@ def test_undo_gives_back_what_was_there(data: st.DataObject, before: Conversatio
             continue
         assert after.undo() == before
         assert after.undo().redo() == after
-        assert after.undo_label == after.undo().redo_label
-        assert after.redo_label is None
+        assert after.past[-1].label == after.undo().future[-1].label
+        assert after.future == ()
         before = after
 
 
@@ -81,9 +81,6 @@ def test_operations() -> None:
     assert talk.set_system("  ").messages == talk.messages[1:]
     assert talk.move(0, 9).messages[-1] == system
     assert talk.move(2, -9).messages[0].content == "b"
-    assert talk.answer("c", continues=True).messages[-1].content == "bc"
-    assert talk.answer("c").messages[-2:] == (Message("assistant", "b"), Message("assistant", "c"))
-    assert talk.truncate(1).undo_label == "cut 2 messages off"
     assert talk.edit(1, user) is talk
 
 
@@ -167,6 +164,37 @@ def test_damaged_files_are_told_and_kept(tmp_path: Path, text: str) -> None:
     saved = store.save(talk.add(Message("user", "y")))
     assert saved.id != talk.id
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_change_while_a_file_is_read_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_of(tmp_path)
+    talk = store.save(Conversation().add(Message("user", "x")))
+    assert talk.id is not None
+    path = store.folder / f"{talk.id}.json"
+    here = store_of(tmp_path)
+    real = read_text
+
+    def read(*args: Any) -> str:
+        text = real(*args)
+        other = store_of(tmp_path)
+        monkeypatch.setattr("tui.conversation_store.read_text", real)
+        other.save(other.load(talk.id or "").add(Message("user", "from elsewhere")))
+        return text
+
+    monkeypatch.setattr("tui.conversation_store.read_text", read)
+    mine = here.save(here.load(talk.id).add(Message("user", "mine")))
+    assert mine.id != talk.id
+    assert "from elsewhere" in path.read_text("utf-8")
+
+
+def test_the_last_opened_comes_back(tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    first = store.save(Conversation().add(Message("user", "first")))
+    second = store.save(Conversation().add(Message("user", "second")))
+    store.opened(store.load(first.id or ""))
+    assert store_of(tmp_path).restore()[0].title == "first"
+    store.rename(second.id or "", "only renamed")
+    assert store_of(tmp_path).restore()[0].title == "first"
 
 
 def test_a_lost_pointer_means_the_newest(tmp_path: Path) -> None:

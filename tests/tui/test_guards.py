@@ -64,6 +64,45 @@ print("ended in order")
     assert (done.returncode, done.stdout) == ((0, "ended in order\n") if ended else (7, "")), done.stderr
 
 
+def test_a_crash_is_told_also_when_the_engine_hangs(tmp_path: Path) -> None:
+    code = f"""
+import sys, time
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
+from support.app import CONFIG, QUESTION
+from support.scripted import Script, Scripted
+from tui import start
+from tui.conversation import Conversation
+from tui.conversation_store import ConversationStore
+from tui.engine_thread import Generate
+from tui.launch import Launch
+from pathlib import Path
+
+class Crashing:
+    crash, return_code = ValueError("the screen's mistake"), 1
+    def __init__(self, engine, launch):
+        self.engine = engine
+    def run(self):
+        self.engine.start()
+        self.engine.send(Generate(QUESTION))
+        time.sleep(0.3)
+
+start.SpecApp = Crashing
+launch = Launch(CONFIG, Conversation(), ConversationStore(Path({str(tmp_path)!r})))
+start.run_app(launch, session_factory=Scripted(Script(stubborn_s=60.0)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+    )
+    assert done.returncode == 1
+    assert "internal error: ValueError: the screen's mistake" in done.stderr
+    assert list((tmp_path / "state").rglob("error-*.log"))
+
+
 # -- keys
 
 
@@ -73,8 +112,11 @@ def test_no_file_no_keys(tmp_path: Path) -> None:
 
 def test_keys_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    path.write_text('"run.start" = "f5"\n"context.edit" = "x"\n')
-    assert load_keymap(path) == {"run.start": "f5", "context.edit": "x"}
+    path.write_text('"run.start" = "f5, ctrl+k,full_stop,shift+f6,space,+"\n"context.edit" = "x"\n')
+    assert load_keymap(path) == {
+        "run.start": "f5,ctrl+k,full_stop,shift+f6,space,+",
+        "context.edit": "x",
+    }
     assert {"run.start", "context.edit", "lines.search", "editor.save"} <= {*known_ids()}
 
 
@@ -84,6 +126,12 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
         ('"run.strat" = "f5"', "run.strat: there is no such action"),
         ('"run.start" = 5', "run.start: is no text"),
         ('"run.start" = ', "line 1, column"),
+        ('"run.start" = ' + "9" * 5000, "cannot be read"),
+        ('"run.start" = ' + "[" * 5000, "cannot be read"),
+        ('"run.start" = ""', "run.start: there is no key ''"),
+        ('"run.start" = "f5,not a key at all"', "run.start: there is no key 'not a key at all'"),
+        ('"run.start" = "crtl+x"', "there is no key 'crtl+x'"),
+        ('[run]\nstart = "f5"', "run: is a table; an id with a dot stands in quotes"),
     ],
 )
 def test_a_key_file_that_is_wrong(tmp_path: Path, text: str, message: str) -> None:
@@ -122,8 +170,24 @@ def test_a_start_with_a_configuration_loads_it(tmp_path: Path) -> None:
     assert launch.config_path == Path("config.toml")
     assert launch.conversation.messages == messages
     store.save(Conversation((Message("user", "Before"),)))
-    assert launch_with(CONFIG, "builtin", None, store=store).conversation.messages[0].content == "Before"
-    assert launch_with(CONFIG, "builtin", None, store=store).config_path is None
+    assert launch_with(CONFIG, "config.toml", None, store=store).conversation.messages[0].content == "Before"
+
+
+def test_a_start_with_a_preset_goes_on_with_what_began_with_it(tmp_path: Path) -> None:
+    store = ConversationStore(tmp_path)
+    first = launch_with(CONFIG, "builtin", None, store=store)
+    assert first.config_path is None
+    assert first.conversation.messages == preset_context("builtin")
+    mine = store.save(first.conversation.add(Message("assistant", "an answer")))
+    store.save(Conversation((Message("user", "Something else, later"),)))
+    again = launch_with(CONFIG, "builtin", None, store=ConversationStore(tmp_path))
+    assert again.conversation.messages == mine.messages
+    assert again.conversation.id == mine.id, "and it goes on in its file"
+    other = store.save(launch_with(CONFIG, "builtin", None, store=store).conversation.renamed("older, open"))
+    store.opened(other)
+    assert launch_with(CONFIG, "builtin", None, store=store).conversation.name == "older, open"
+    given = launch_with(CONFIG, "builtin", (Message("user", "x"),), store=store)
+    assert given.conversation.messages == (Message("user", "x"),)
 
 
 def test_the_shipped_recording_can_be_played() -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from support.scripted import make_round
 from textual.app import ComposeResult
 from textual.color import Color
@@ -37,7 +39,7 @@ from tui.marks import (
     marks_css,
 )
 from tui.state import OutputToken
-from tui.themes import COLOR_BLIND, CONTRAST, DARK, LIGHT, MARK_DEFAULTS, THEMES, ThemedApp
+from tui.themes import COLOR_BLIND, CONTRAST, DARK, LIGHT, MARK_DEFAULTS, THEMES, ThemedApp, mark_colors
 
 SETS = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 ALL_THEMES = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
@@ -112,7 +114,7 @@ def test_tokens_with_their_marks() -> None:
     drafts = [marked_draft(draft, draft.verdict, UNICODE).plain for draft in round_.drafts]
     assert drafts == ["·one", "x two", ". ⏎"]
     assert marked_target(round_.target, UNICODE).plain == "> ·<E2>"
-    assert marked_draft(round_.drafts[0], None, ASCII).plain == "? _one"
+    assert marked_draft(round_.drafts[0], None, ASCII).plain == "? ~one"
     for origin, plain in ((Origin.BONUS, "+ ·a"), (Origin.PLAIN, "·a"), (Origin.GIVEN, "= ·a")):
         assert marked_output(OutputToken(1, b" a", origin, 0, 0), UNICODE).plain == plain
     nothing = marked(b"", Mark.ACCEPTED, UNICODE)
@@ -211,8 +213,26 @@ def test_every_mark_can_be_read_on_every_background(theme: Theme) -> None:
     least = 7.0 if theme is CONTRAST else 4.5
     for ground in (theme.background, theme.surface, theme.panel):
         assert ground is not None
-        for name, color in theme.variables.items():
+        for name, color in mark_colors(theme).items():
             assert contrast(color, ground) >= least, f"{name} on {ground}"
+
+
+@ALL_THEMES
+def test_selected_text_can_be_read_and_seen(theme: Theme) -> None:
+    selected = theme.variables["screen-selection-background"]
+    for name, color in {**mark_colors(theme), "foreground": str(theme.foreground)}.items():
+        assert contrast(color, selected) >= 4.5, name
+    assert theme.surface is not None and contrast(selected, theme.surface) >= 1.25
+
+
+@ALL_THEMES
+def test_accepted_is_told_from_plain_text_in_16_colours(theme: Theme) -> None:
+    def number(mark: str) -> int | None:
+        return RichColor.parse(theme.variables[mark]).downgrade(ColorSystem.STANDARD).number
+
+    assert number("mark-accepted") not in {number("mark-plain"), 0, 7, 8, 15}, "nor is it a grey"
+    if theme is not COLOR_BLIND:
+        assert number("mark-accepted") in {2, 10}, "a green"
 
 
 def test_there_is_a_theme_of_each_kind() -> None:
@@ -223,7 +243,7 @@ def test_there_is_a_theme_of_each_kind() -> None:
         "spec-color-blind",
     ]
     assert [theme.dark for theme in THEMES] == [True, False, True, True]
-    assert {frozenset(theme.variables) for theme in THEMES} == {frozenset(f"mark-{mark}" for mark in Mark)}
+    assert {frozenset(mark_colors(theme)) for theme in THEMES} == {frozenset(f"mark-{mark}" for mark in Mark)}
 
 
 def test_without_red_and_green_the_verdicts_differ_in_brightness_or_blue() -> None:

@@ -70,7 +70,7 @@ def test_a_session_with_the_built_in_model(tmp_path: Path) -> None:
 def test_the_first_start_plays_the_recording(tmp_path: Path) -> None:
     with PtyApp([sys.executable, "-m", "tui"], cwd=tmp_path, env=homes(tmp_path)) as app:
         app.until("REPLAY")
-        app.until("y loads the model itself")
+        app.until("ctrl+l loads the model itself")
         app.until("round 1")
         app.press(b"\x11")
         assert app.wait() == 0

@@ -87,3 +87,19 @@ def test_a_backlog_is_taken_without_painting(world: World) -> None:
 def test_what_is_due_later_waits(world: World) -> None:
     world.pump.wake(3.0)
     assert world.go() == 3.0
+
+
+def test_what_is_wanted_sooner_does_not_wait_for_what_is_due_later(world: World) -> None:
+    world.pump.wake(2.0)
+    world.now = 0.1
+    world.pump.wake()
+    (late, first), (soon, second) = world.put_off
+    assert (late, soon) == (2.0, 0.0)
+    second()
+    assert world.shown == 1
+    world.now = 2.0
+    first()
+    assert world.shown == 1, "the later one has been seen to"
+    world.put_off.clear()
+    world.pump.wake()
+    assert len(world.put_off) == 1

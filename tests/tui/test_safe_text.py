@@ -102,9 +102,9 @@ def test_a_joined_emoji_survives_being_streamed() -> None:
 @pytest.mark.parametrize(
     ("piece", "shown", "ascii_shown"),
     [
-        (b" the", "\u00b7the", "_the"),
-        (b"a b ", "a b\u00b7", "a b_"),
-        (b"   ", "\u00b7\u00b7\u00b7", "___"),
+        (b" the", "\u00b7the", "~the"),
+        (b"a b ", "a b\u00b7", "a b~"),
+        (b"   ", "\u00b7\u00b7\u00b7", "~~~"),
         (b"\n\n", "\u23ce\u23ce", "\\n\\n"),
         (b"\tx", "\u2192x", "\\tx"),
         (b"\xe2\x82", "<E2><82>", "<E2><82>"),

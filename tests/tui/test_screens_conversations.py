@@ -10,27 +10,39 @@ from pathlib import Path
 from support.nasty import NASTY, assert_harmless, drawn
 from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from engine.context import Message, load_context
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
-from tui.screens.conversations import ConversationsScreen
+from tui.screens.conversations import ConversationsScreen, Delete
 from tui.screens.message import ErrorModal
 
 OPEN = object()
 Test = Callable[[App[None], Pilot[None]], Awaitable[None]]
 
 
+class Open:
+    """The open conversation, as the app holds it."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def change(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+
 def visit(
-    store: ConversationStore, current: Conversation, test: Test, size: tuple[int, int] = (80, 24)
+    store: ConversationStore, current: Conversation | Open, test: Test, size: tuple[int, int] = (80, 24)
 ) -> object:
     results: list[object] = [OPEN]
+    holder = current if isinstance(current, Open) else Open(current)
 
     async def run() -> None:
         app: App[None] = App()
         async with app.run_test(size=size) as pilot:
-            app.push_screen(ConversationsScreen(store, current, now=lambda: 2e10), results.append)
+            screen = ConversationsScreen(store, lambda: holder.conversation, holder.change, now=lambda: 2e10)
+            app.push_screen(screen, results.append)
             await pilot.pause()
             await test(app, pilot)
             await pilot.pause()
@@ -62,7 +74,7 @@ def test_open_another(tmp_path: Path) -> None:
     assert isinstance(opened, Conversation) and opened.messages == first.messages
     assert second.id is not None
     assert len(store.load(second.id)) == 2, "the open one was saved first"
-    assert visit(store, second, press("enter")) is None, "it is open already"
+    assert visit(store, second, press("enter")) is second, "it is open already"
 
 
 def test_new_and_leave(tmp_path: Path) -> None:
@@ -73,11 +85,35 @@ def test_new_and_leave(tmp_path: Path) -> None:
 
 def test_rename(tmp_path: Path) -> None:
     store, _, second = two(tmp_path)
-    renamed = visit(store, second, press("r", *" x", "enter", "escape"))
-    assert isinstance(renamed, Conversation) and renamed.title == "second x"
-    assert renamed.undo().messages == (), "its undo steps stay"
-    assert visit(store, renamed, press("down", "r", *" y", "enter", "escape")) is None
+    current = Open(second)
+    assert visit(store, current, press("r", *" x", "enter", "escape")) is None, "it stays open"
+    assert current.conversation.title == "second x"
+    assert current.conversation.undo().messages == (), "its undo steps stay"
+
+    async def rename_the_other(app: App[None], pilot: Pilot[None]) -> None:
+        await pilot.press("down", "r", *" y", "enter")
+        options = app.screen.query_one(OptionList)
+        assert options.highlighted is not None
+        chosen = options.get_option_at_index(options.highlighted)
+        assert "first y" in str(chosen.prompt), "the cursor follows it to its new place"
+        await pilot.press("escape")
+
+    assert visit(store, current, rename_the_other) is None
     assert {saved.title for saved in store.list()} == {"second x", "first y"}
+    assert store.restore()[0].title == "second x", "the open one is what a restart brings back"
+
+
+def test_what_happens_while_the_list_is_open_is_kept(tmp_path: Path) -> None:
+    store, _, second = two(tmp_path)
+    current = Open(second)
+
+    async def test(app: App[None], pilot: Pilot[None]) -> None:
+        current.change(store.save(current.conversation.add(Message("assistant", "an answer that came"))))
+        await pilot.press("n")
+
+    assert visit(store, current, test) == Conversation()
+    assert second.id is not None
+    assert len(store.load(second.id)) == 2
 
 
 def test_delete_asks(tmp_path: Path) -> None:
@@ -86,8 +122,8 @@ def test_delete_asks(tmp_path: Path) -> None:
     assert len(store.list()) == 2, "the safe answer has the focus"
     assert visit(store, second, press("down", "d", "y", "escape")) is None
     assert [saved.id for saved in store.list()] == [second.id]
-    assert visit(store, second, press("d", "y")) == Conversation()
-    assert store.list() == []
+    assert visit(store, second, press("d", "y")) == Delete(second.id or "")
+    assert len(store.list()) == 1, "the open one is deleted by who may still write into it"
 
 
 def test_import_and_export(tmp_path: Path) -> None:

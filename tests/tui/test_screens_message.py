@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from support.nasty import NASTY, assert_harmless, drawn
+from support.bursts import type_at_once
+from support.nasty import NASTY, assert_harmless, drawn, wait_until
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Button
 
+from engine.config import load_config
+from engine.context import Message
 from engine.errors import DoesNotFit
 from engine.events import Alternative, Failed
+from tui.key_text import key_text
 from tui.screens.conversations import ago
-from tui.screens.help import HelpScreen, Topic, key_text, topic_of
+from tui.screens.editor import EditorModal
+from tui.screens.help import HelpScreen, Topic, topic_of
 from tui.screens.message import (
     AlternativesModal,
     Branch,
@@ -26,9 +33,12 @@ from tui.screens.message import (
     ErrorModal,
     TextModal,
 )
+from tui.screens.settings import SettingsScreen
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeInput
 
+SCROLLBARS = re.compile("[\u2581-\u2588]")
+"""Every screen of the app has those, so the app says how they are drawn."""
 OPEN = object()
 """The result of a dialog that is still open."""
 
@@ -105,7 +115,12 @@ def test_alternatives() -> None:
 
     assert ask(make, then=look) is OPEN
     assert ask(make, "down", "down", "enter") == Branch(id=7)
-    assert ask(make, "tab", "space", "h", "i", "enter") == Branch(text=" hi")
+    assert ask(make, "space", "h", "i", "enter") == Branch(text=" hi")
+    assert ask(make, "x", "backspace", "down", "down", "enter") == Branch(id=7)
+    assert ask(make, "down", "down", "down", "h", "enter") == Branch(text="h")
+    assert ask(make, "down", "down", "down", "enter") is OPEN, "past the list the text counts"
+    assert ask(make, "up", "up", "enter") == Branch(id=7)
+    assert ask(make, "down", "enter") is None, "what stands there stays"
     assert ask(lambda: AlternativesModal((), None), "x", "enter") == Branch(text="x")
     assert ask(make, "escape") is None
 
@@ -132,6 +147,79 @@ def test_nasty_and_long_text_does_nothing(size: tuple[int, int]) -> None:
     ask(lambda: ChoiceModal(text, [Choice("a", text, text)], text), size=size)
     ask(lambda: TextModal(text, text.replace("\n", ""), detail=text, check=lambda _: text), "x", size=size)
     ask(lambda: HelpScreen([Topic(text, text, ((text, text),))]), size=size)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ErrorModal("a", "b"), ("c Copy", "esc Close")),
+        (lambda: ConfirmModal("a"), ("y Yes", "n No")),
+        (lambda: ChoiceModal("a", [Choice("b", "c")]), ("enter take it",)),
+        (lambda: TextModal("a"), ("enter OK", "esc Close")),
+        (lambda: AlternativesModal((), None), ("enter take it", "esc Close")),
+        (lambda: HelpScreen([]), ("up down pgup pgdn scroll",)),
+    ],
+)
+def test_keys_are_shown(make: Callable[[], ModalScreen[Any]], words: tuple[str, ...]) -> None:
+    async def look(app: App[None], pilot: Pilot[None]) -> None:
+        assert all(word in drawn(app) for word in words), drawn(app)
+
+    ask(make, then=look)
+
+
+class PictureApp(App[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", priority=False)]
+    ascii = True
+    pictures = 0
+    quitted = False
+
+    def action_app_picture(self) -> None:
+        self.pictures += 1
+
+    async def action_quit(self) -> None:
+        self.quitted = True
+
+
+def test_pictures_and_quitting_in_a_dialog() -> None:
+    async def run() -> None:
+        app = PictureApp()
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.push_screen(TextModal("Name?"))
+            await pilot.press("f12", "ctrl+q")
+            assert (app.pictures, app.quitted) == (1, True)
+
+    asyncio.run(run())
+
+
+def test_ascii_dialogs() -> None:
+    async def run() -> None:
+        app = PictureApp()
+        async with app.run_test(size=(80, 24)) as pilot:
+            for screen in (
+                TextModal("Name?", "x"),
+                ErrorModal("a", "b"),
+                ChoiceModal("a", [Choice("b", "c")]),
+                EditorModal(Message("user", "Hi"), "Edit"),
+                SettingsScreen(load_config("builtin")),
+            ):
+                app.push_screen(screen)
+                await pilot.pause()
+                assert SCROLLBARS.sub("", drawn(app)).isascii(), drawn(app)
+                if isinstance(screen, EditorModal):
+                    await pilot.press("shift+tab", "enter")
+                    assert drawn(app).isascii(), drawn(app)
+                    await pilot.press("escape")
+                await pilot.press("escape")
+
+    asyncio.run(run())
+
+
+def test_what_follows_an_enter_does_not_count() -> None:
+    async def burst(app: App[None], pilot: Pilot[None]) -> None:
+        type_at_once(app, "wrong\x15right\x7f\x7fht\rnot this")
+        await wait_until(pilot, lambda: not isinstance(app.screen, TextModal))
+
+    assert ask(lambda: TextModal("Name?", "old"), then=burst) == "right"
 
 
 def test_help_of_panes() -> None:

@@ -154,6 +154,24 @@ def test_typed_names() -> None:
     pick(test)
 
 
+def test_letters_are_keys_on_the_list_and_text_in_the_filter() -> None:
+    async def test(app: PickerApp, picker: ModelPicker, pilot: Pilot[None]) -> None:
+        text = drawn(app)
+        assert "t Target" in text and "v Pair" in text and "x Eject" in text and "/ Filter" in text
+        await pilot.press("slash", *"tdvx")
+        assert app.asked == [] and app.screen is picker
+        text = drawn(app)
+        assert "t Target" not in text and "/ Filter" not in text
+        assert "tdvx" in text and "down list  enter load  F3 Filter  esc Close" in text
+        await pilot.press("down")
+        assert isinstance(app.focused, ModelRows)
+        await pilot.click("#as-target")
+        await pilot.pause()
+        assert isinstance(app.focused, ModelRows) or app.screen is not picker
+
+    pick(test)
+
+
 def test_what_cannot_be_used_is_not_loaded() -> None:
     async def test(app: PickerApp, picker: ModelPicker, pilot: Pilot[None]) -> None:
         await pilot.press("end", "t", "v")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.bursts import type_at_once
 from support.nasty import NASTY, assert_harmless, drawn, wait_until
 from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Select, Static
 
 from engine.config import Config, known_keys, load_config, parse_config
 from tui.screens.message import ConfirmModal, ErrorModal, TextModal
-from tui.screens.settings import FieldRow, SettingsScreen
+from tui.screens.settings import SettingsScreen
+from tui.screens.settings_row import FieldRow
 from tui.settings_form import Kind, Reach, changed, check, fields, matching, tables, texts_of
 
 CONFIG = load_config("config.example.toml")
@@ -105,11 +108,52 @@ def test_changes_are_marked_and_applied() -> None:
         assert "nothing changed" in drawn(app)
         await put(screen, pilot, draft__num_draft_tokens="7", draft__sample_strategy="greedy")
         assert "* num_draft_tokens" in drawn(app) and "2 changed; models are loaded again" in drawn(app)
+        assert row(screen, "draft.sample_strategy").query_one(".reach", Static).content == "reload"
         await pilot.press("f2")
 
     config = fill(test)
     assert isinstance(config, Config)
     assert (config.draft.num_draft_tokens, config.draft.sample_strategy) == (7, "greedy")
+
+
+def test_nothing_is_loaded_again_where_nothing_is_loaded() -> None:
+    async def test(app: App[None], screen: SettingsScreen, pilot: Pilot[None]) -> None:
+        app.lab = SimpleNamespace(loaded=False)  # type: ignore[attr-defined]
+        await put(screen, pilot, draft__num_draft_tokens="7", draft__sample_strategy="greedy")
+        text = drawn(app)
+        assert "2 changed" in text and "loaded again" not in text
+        assert row(screen, "draft.sample_strategy").query_one(".reach", Static).content == "next run"
+
+    fill(test)
+
+
+def test_the_keys_are_shown_and_go_from_field_to_field() -> None:
+    async def test(app: App[None], screen: SettingsScreen, pilot: Pilot[None]) -> None:
+        text = drawn(app)
+        assert "ctrl+s Save" in text and "F2 Apply" in text and "F3 Filter" in text and "esc Close" in text
+        seen = []
+        for _ in range(6):
+            seen.append(app.focused)
+            await pilot.press("down")
+        assert len({*seen}) == 6 and any(isinstance(each, Select) for each in seen)
+        await pilot.press("f3")
+        assert app.focused is screen.query_one("#filter")
+
+    fill(test)
+
+
+def test_what_was_typed_before_a_save_is_saved(tmp_path: Path) -> None:
+    async def test(app: App[None], screen: SettingsScreen, pilot: Pilot[None]) -> None:
+        control = row(screen, "verify.model_name").control
+        control.focus()
+        await pilot.press("ctrl+u")
+        type_at_once(app, "some/other-model\x13")
+        await wait_until(pilot, lambda: app.screen is not screen)
+
+    path = tmp_path / "x.toml"
+    config = fill(test, path=path)
+    assert isinstance(config, Config) and config.verify.model_name == "some/other-model"
+    assert "some/other-model" in path.read_text("utf-8")
 
 
 def test_what_is_wrong_is_said_and_not_applied() -> None:

@@ -73,9 +73,13 @@ def test_both_models_are_followed_while_they_load() -> None:
 
 
 @pytest.mark.parametrize("end", [[FAILED, Idle()], [Idle()]], ids=["failed", "cancelled"])
-def test_a_load_that_does_not_succeed_leaves_no_model(end: list[Told]) -> None:
+def test_after_a_load_that_did_not_succeed_what_is_held_counts(end: list[Told]) -> None:
     loading: list[Told] = [Busy("Load"), LoadStarted(0, 0, "target", "t"), LoadStarted(0, 0, "drafter", "d")]
-    state = fold([*loading, LoadFinished(0, 0, "target", TARGET, 1.0), *end])
+    before = fold([Held(TARGET, DRAFTER)])
+    kept = fold([*loading, Held(TARGET, DRAFTER), *end], before)
+    assert (kept.target, kept.drafter, kept.load, kept.busy) == (TARGET, DRAFTER, None, None)
+    assert reduce(kept, FailureSeen()).phase is Phase.READY
+    state = fold([*loading, LoadFinished(0, 0, "target", TARGET, 1.0), Held(None, None), *end], before)
     assert (state.target, state.drafter, state.load, state.busy) == (None, None, None, None)
     assert state.phase is (Phase.FAILED if len(end) == 2 else Phase.EMPTY)
     assert reduce(state, FailureSeen()).phase is Phase.EMPTY
@@ -97,7 +101,8 @@ def test_a_failed_run_keeps_what_it_wrote_and_the_next_command_goes_on() -> None
     seen = reduce(state, FailureSeen())
     assert (seen.phase, seen.failure, len(seen.output)) == (Phase.READY, None, 2)
     again = fold([Busy("Generate"), started(run=2)], state)
-    assert (again.phase, again.failure) == (Phase.PREFILL, None)
+    assert (again.phase, again.failure) == (Phase.PREFILL, FAILED), "nor does the next run, before it is seen"
+    assert reduce(again, FailureSeen()).failure is None
 
 
 def test_a_failed_baseline_leaves_none() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.scripted import make_round
 from support.story import fold, opening
 
-from tui.state import NOTHING, Thinking, ThinkingStage, split_thinking, thinking_tokens
+from tui.state import NOTHING, Thinking, ThinkingStage, split_thinking
 from tui.thinking import begin_thinking
 
 PIECES = st.lists(
@@ -50,8 +50,10 @@ def test_the_tokens_counted_are_those_of_the_block(pieces: list[str], opened: bo
         whole = len(text) if end < 0 else end + len("</think>")
         lengths = [len("".join(pieces[:count])) for count in range(len(pieces) + 1)]
         expected = next((count for count, length in enumerate(lengths) if length >= whole), len(pieces))
-    encoded = [piece.encode() for piece in pieces]
-    assert thinking_tokens(encoded, opened) == expected
+    thinking = begin_thinking((b"<think>",) if opened else ())
+    for piece in pieces:
+        thinking = thinking.add(piece.encode())
+    assert thinking.count == expected
 
 
 @pytest.mark.parametrize(
@@ -78,19 +80,9 @@ def test_the_state_counts_it_and_keeps_its_statistics_apart() -> None:
     assert (state.thinking.stage, state.thinking.count) == (ThinkingStage.PAST, 4)
     assert state.thinking.measures.counts == NOTHING.with_rounds([inside, ending]).counts
     assert split_thinking("".join(state.text)) == ("hmhm", "Paris.")
-    rest = state.total.minus(state.thinking.measures)
-    assert rest.counts == NOTHING.with_rounds([answer]).counts
 
     opened = fold([*opening(prompt=(b"<think>", b"\n")), make_round(1, 1, 0, pieces=[b"x", b"hm"]), ending])
     assert (opened.thinking.count, opened.thinking.measures.rounds) == (2, 2)
-
-
-def test_nothing_is_left_of_a_run_that_is_all_thinking() -> None:
-    rounds = [make_round(number, 3, 2, host_ms=0.1 * number) for number in range(1, 9)]
-    whole = NOTHING.with_rounds(rounds)
-    rest = whole.minus(NOTHING.with_rounds(rounds))
-    assert rest == NOTHING
-    assert (rest.tau, rest.tokens_per_second) == (None, None)
 
 
 def test_given_tokens_may_open_it_and_withdrawn_ones_leave_it() -> None:

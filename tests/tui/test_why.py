@@ -11,7 +11,7 @@ from support.scripted import make_round
 
 from engine.events import Alternative, BaselineFinished, DraftToken, EndReason, Origin, TargetToken, Verdict
 from tui.measures import NOTHING
-from tui.why import percent, verdict_sentence, why, why_draft, why_pending, why_target
+from tui.why import outcome, percent, verdict_sentence, why, why_draft, why_pending, why_target
 
 TOP = (Alternative(1, b" a", 0.5),)
 
@@ -187,7 +187,10 @@ def test_the_speedup_in_words() -> None:
         "20.0 tokens/s; plain decoding was not measured yet, so there is no speedup to tell."
     )
     assert measured(50.0, 91.5) == "1.83 times as fast as plain decoding: 20.0 tokens/s against 10.9."
-    assert measured(50.0, 50.1) == "No faster and no slower than plain decoding: 20.0 tokens/s against 20.0."
+    same = "No difference from plain decoding that can be measured here"
+    assert measured(50.0, 50.1) == f"{same}: 20.0 tokens/s against 20.0."
+    assert measured(71.4, 70.9) == f"{same}: 14.0 tokens/s against 14.1."
+    assert [outcome(ratio) for ratio in (0.96, 0.98, 1.0, 1.02, 1.04)] == [-1, 0, 0, 0, 1]
     assert measured(50.0, 41.0) == (
         "Slower than plain decoding: 0.82 times its speed, 20.0 tokens/s against 24.4;"
         " speculation does not pay here."

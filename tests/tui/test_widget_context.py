@@ -17,11 +17,14 @@ from textual.pilot import Pilot
 from engine.context import Message
 from engine.events import EndReason, PrefillFinished, RunFinished
 from tui.conversation import Conversation
+from tui.glyphs import ASCII
 from tui.prompt_spans import is_special, message_spans
 from tui.state import Phase, ViewState, reduce
 from tui.themes import ThemedApp
 from tui.widgets import context_messages as ask
 from tui.widgets.context import ContextPane
+from tui.widgets.context_choice import moved_selection
+from tui.widgets.context_meter import meter
 
 TALK = (
     Message("system", "You are terse."),
@@ -167,7 +170,7 @@ def test_a_long_message_is_read_before_the_next_one_is_chosen() -> None:
 
 def test_the_answer_grows_at_the_end() -> None:
     async def test(app: PaneApp, pilot: Pilot[None]) -> None:
-        app.pane.show_conversation(Conversation(TALK[:2]))
+        app.pane.show_conversation(Conversation(TALK[:2]), live_at=2)
         state = running(1)
         app.pane.show(state)
         await pilot.pause()
@@ -181,7 +184,7 @@ def test_the_answer_grows_at_the_end() -> None:
         done = finished(state)
         app.pane.show(done)
         text = "".join(done.text)
-        app.pane.show_conversation(Conversation(TALK[:2]).answer(text))
+        app.pane.show_conversation(Conversation(TALK[:2]).add(Message("assistant", text)))
         await pilot.pause()
         assert "being written" not in drawn(app)
         assert app.pane.row_total() < 40, "the answer is there once"
@@ -191,6 +194,7 @@ def test_the_answer_grows_at_the_end() -> None:
 
 def test_only_new_text_is_laid_out() -> None:
     async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        app.pane.show_conversation(Conversation(TALK), live_at=4)
         state = running(1)
         for number in range(2, 400):
             state = reduce(state, make_round(number, 3, 2))
@@ -216,7 +220,7 @@ def test_a_regenerated_answer_takes_the_place_of_the_old_one() -> None:
 
 def test_thinking_is_one_line_with_its_tokens() -> None:
     async def test(app: PaneApp, pilot: Pilot[None]) -> None:
-        app.pane.show_conversation(Conversation(TALK[:1]))
+        app.pane.show_conversation(Conversation(TALK[:1]), live_at=1)
         state = running(0)
         state = reduce(state, make_round(1, 2, 2, pieces=(b"<think>", b"secret", b" plan")))
         app.pane.show(state)
@@ -242,9 +246,135 @@ def test_meter() -> None:
         short = replace(TARGET, context_length=512)
         app.pane.show(replace(running(2), drafter=short))
         await pilot.pause()
-        assert "8 / 512 tokens" in drawn(app) and "re-used 1 of 2" in drawn(app)
+        assert "8/512  re-used 1  an edit pauses the run" in drawn(app)
 
     drive(test)
+
+
+def test_the_meter_of_a_narrow_pane_keeps_its_numbers() -> None:
+    many = replace(running(1), prompt=(0,) * 4278, reused=4250, target=replace(TARGET, context_length=8192))
+
+    async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        app.pane.show(ViewState(target=TARGET, phase=Phase.READY))
+        await pilot.pause()
+        assert "room for 2,048 tokens" in drawn(app)
+        app.pane.show(many)
+        await pilot.pause()
+        assert "4,281/8,192  re-used 4,250" in drawn(app)
+
+    drive(test, size=(36, 20))  # as wide as the pane is on a screen of 120 columns
+
+
+def test_the_meter_drops_what_matters_least() -> None:
+    state = replace(running(1), reused=2)
+    texts = {
+        width: "".join(piece.text for piece in meter(state, width, ASCII, locked=True)) for width in WIDE
+    }
+    for width, text in texts.items():
+        assert text.startswith("5/2,048") and (len(text) <= width or width < 8), text
+    assert "-----" in texts[70] and "re-used 2" in texts[70]
+    assert texts[45] == "5/2,048  re-used 2  an edit pauses the run"
+    assert texts[20] == "5/2,048  re-used 2"
+    assert texts[10] == "5/2,048"
+
+
+WIDE = (8, 10, 20, 45, 70)
+
+
+EDITS: dict[str, tuple[Message, ...]] = {
+    "a message after it": (*TALK[:2], Message("assistant", " w1.0 w1.1 w1.3"), Message("user", "More?")),
+    "the answer deleted": TALK[:2],
+    "the answer edited": (*TALK[:2], Message("assistant", "Something else")),
+    "a copy of it": (*TALK[:2], *(Message("assistant", " w1.0 w1.1 w1.3"),) * 2),
+    "all gone": (),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_answer_that_is_a_message_is_not_drawn_once_more(edit: str) -> None:
+    talk = EDITS[edit]
+
+    async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        state = running(1)
+        app.pane.show_conversation(Conversation(TALK[:2]), live_at=2)
+        app.pane.show(state)
+        done = finished(state)
+        app.pane.show(done)
+        app.pane.show_conversation(Conversation(TALK[:2]).add(Message("assistant", "".join(done.text))))
+        app.pane.show_conversation(Conversation(talk))
+        await pilot.pause()
+        assert len([row for row in drawn(app).splitlines() if "assistant" in row]) == sum(
+            message.role == "assistant" for message in talk
+        )
+        for index in range(len(talk)):
+            app.pane.select(index)
+            assert app.pane.selected == index
+
+    drive(test)
+
+
+def test_the_answer_of_a_recording_stays() -> None:
+    async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        app.pane.show_conversation(Conversation(TALK[:2]))
+        app.pane.show(replace(finished(running(1)), replay=True))
+        await pilot.pause()
+        assert "3 assistant  3 tokens" in drawn(app)
+
+    drive(test)
+
+
+def test_the_choice_goes_with_its_message() -> None:
+    a, b, c = (Message("user", letter) for letter in "abc")
+    system = Message("system", "Be brief.")
+    assert moved_selection((a, b), (a, b, c), 0) == 2, "what is new at the end"
+    assert moved_selection((a, b), (a, c, b), 0) == 1, "what is new in between"
+    assert moved_selection((a, b), (a, a, b), 0) == 1, "the copy"
+    assert moved_selection((a, b), (system, a, b), 1) == 2, "a system prompt moves it"
+    assert moved_selection((system, a, b), (a, b), 2) == 1
+    assert moved_selection((a, b, c), (b, c), 2) == 1, "one above it is deleted"
+    assert moved_selection((a, b, c), (a, c), 1) == 1, "it is deleted itself"
+    assert moved_selection((a, b, c), (a, b), 2) == 1
+    assert moved_selection((a, b), (a, c), 0) == 0
+    assert moved_selection((), (a, b), 0) == 1
+    assert moved_selection((a,), (b, c), 0) == 1, "another conversation"
+    assert moved_selection((a,), (), 0) == 0
+
+
+def test_an_edit_brings_the_chosen_message_on_screen() -> None:
+    talk = tuple(Message("user", f"question {number}") for number in range(30))
+
+    async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        pane = app.pane
+        pane.action_first()
+        await pilot.pause()
+        pane.show_conversation(Conversation((*talk, Message("user", "new"))))
+        await pilot.pause()
+        assert "31 user" in drawn(app)
+        pane.select(20)
+        pane.scroll_to(y=0, animate=False)
+        pane.show_conversation(Conversation((*talk[15:], Message("user", "new"))))
+        await pilot.pause()
+        assert f"{pane.selected + 1} user" in drawn(app)
+        assert "question 20" in drawn(app)
+
+    drive(test, size=(40, 12), talk=talk)
+
+
+def test_an_answer_that_ends_does_not_move_the_view() -> None:
+    talk = tuple(Message("user", f"question {number}") for number in range(30))
+
+    async def test(app: PaneApp, pilot: Pilot[None]) -> None:
+        app.pane.show_conversation(Conversation(talk), live_at=30)
+        state = running(1)
+        app.pane.show(state)
+        app.pane.scroll_to(y=3, animate=False)
+        await pilot.pause()
+        app.pane.show_conversation(Conversation(talk).add(Message("assistant", "".join(state.text))))
+        app.pane.show(finished(state))
+        await pilot.pause()
+        assert app.pane.scroll_offset.y == 3
+
+    drive(test, size=(40, 12), talk=talk)
 
 
 def test_tokens_of_each_message() -> None:
@@ -280,7 +410,8 @@ def test_spans_of_messages() -> None:
 def test_nasty_text_does_nothing(size: tuple[int, int], ascii_only: bool) -> None:
     async def test(app: PaneApp, pilot: Pilot[None]) -> None:
         for text in NASTY:
-            app.pane.show_conversation(Conversation((Message("user", text), Message("assistant", text))))
+            talk = Conversation((Message("user", text), Message("assistant", text)))
+            app.pane.show_conversation(talk, live_at=2)
             state = running(1)
             app.pane.show(reduce(state, make_round(2, 1, 1, pieces=(text.encode(), text[::-1].encode()))))
             await pilot.pause()

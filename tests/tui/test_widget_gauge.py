@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support.panes import SETTINGS, assert_safe, finished, fold, rows, run, shown, started, with_rounds
 from support.scripted import make_round
@@ -109,6 +111,66 @@ def test_the_timing_of_plain_decoding_and_an_older_one() -> None:
             pane.show(measured(state, 40.0, identical=True))
             await pilot.pause()
             assert "Plain decoding wrote the same tokens." in rows(pane)
+
+    run(scenario)
+
+
+def test_what_this_run_wrote_is_not_told_of_another_runs_plain_decoding() -> None:
+    async def scenario() -> None:
+        async with shown(GaugePane(), (60, 40)) as (pane, pilot, _):
+            state = measured(ran(), 40.0, identical=True)
+            assert state.reference is not None
+            pane.show(
+                dataclasses.replace(state, reference=dataclasses.replace(state.reference), reference_run=6)
+            )
+            await pilot.pause()
+            text = " ".join(rows(pane))
+            assert "Plain decoding as timed in run 6." in text and "wrote the same" not in text
+
+    run(scenario)
+
+
+def test_a_difference_within_the_noise_is_neither_gain_nor_loss() -> None:
+    async def scenario() -> None:
+        async with shown(GaugePane(), (60, 40)) as (pane, pilot, _):
+            state = ran()
+            pane.show(measured(state, 0.99 * state.total.decode_ms / state.total.tokens))
+            await pilot.pause()
+            text = " ".join(" ".join(rows(pane)).split())
+            assert value(pane, "speedup")[0] == "0.99x"
+            assert "Slower" not in text and "does not pay" not in text
+            pane.compact = True
+            await pilot.pause()
+            assert rows(pane)[0].split()[:2] == ["0.99x", "tok/s"]
+
+    run(scenario)
+
+
+def test_a_narrow_pane_has_the_run_beside_the_segment() -> None:
+    async def scenario() -> None:
+        # As wide as on a screen of 100 columns.
+        async with shown(GaugePane(), (29, 50)) as (pane, pilot, _):
+            pane.show(measured(ran(), 40.0))
+            await pilot.pause()
+            assert value(pane, "tau") == ["2.50", "2.50"]
+            assert "segment" in " ".join(rows(pane)) and " run" in " ".join(rows(pane))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120])
+def test_the_one_line_has_whole_measures_only(width: int) -> None:
+    async def scenario() -> None:
+        async with shown(GaugePane(), (width, 10)) as (pane, pilot, _):
+            pane.compact = True
+            pane.styles.height = 1
+            pane.show(measured(ran(), 40.0))
+            pane.show_memory(1_234_000_000)
+            await pilot.pause()
+            line = rows(pane)[0]
+            assert "\u2026" not in line and line.startswith("2.28x faster")
+            assert ("mem 1.2 GB" in line) == (width >= 100)
+            assert ("alpha 0.67" in line) == (width >= 60)
 
     run(scenario)
 

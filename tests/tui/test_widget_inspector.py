@@ -137,6 +137,45 @@ def test_greedy_runs_are_explained_as_such() -> None:
             pane.show(with_rounds([detailed()], state))
             await pilot.pause()
             assert "at temperature 0" in rows(pane)[2]
+            assert "target's likeliest, before temperature" in rows(pane)
+            assert "drafter's likeliest, before temperature" in rows(pane)
+            pane.select(0, 3)
+            pane.show(with_rounds([detailed(1, 3)], state))
+            assert "100 %" not in " ".join(rows(pane)) and "the target's likeliest token" in " ".join(
+                rows(pane)
+            )
+
+    run(scenario)
+
+
+def test_a_greedy_drafter_has_a_law_before_temperature_too() -> None:
+    async def scenario() -> None:
+        async with shown(InspectorPane(), (60, 30)) as (pane, pilot, _):
+            greedy = dataclasses.replace(SETTINGS, sample_strategy="greedy")
+            pane.show(with_rounds([detailed()], fold(started(), [SegmentStarted(0, 0, 1, greedy)])))
+            await pilot.pause()
+            assert "target's likeliest" in rows(pane)
+            assert "drafter's likeliest, before temperature" in rows(pane)
+
+    run(scenario)
+
+
+def test_a_low_pane_keeps_the_alternatives() -> None:
+    async def scenario() -> None:
+        async with shown(InspectorPane(), (29, 15)) as (pane, pilot, _):
+            pane.show(with_rounds([detailed()]))
+            await pilot.pause()
+            text = rows(pane)
+            at = next(y for y, row in enumerate(text) if row.split() == ["target", "drafter"])
+            assert text[2].startswith("Rejected") and at > 2
+            assert text[at + 1].split() == ["\u00b7a", "0.50"] * 2
+            assert text[at + 3].split() == ["<E2>", "0.12"] * 2
+            await pilot.resize_terminal(29, 40)
+            await pilot.pause()
+            assert "target's likeliest" in rows(pane)
+            pane.show(with_rounds([make_round(1, 0, 0, pieces=[b"as"])], started()))
+            pane.select(0)
+            assert rows(pane)[1] == "as", "nothing was drafted: it is no bonus"
 
     run(scenario)
 

@@ -453,3 +453,23 @@ def test_a_new_run_starts_over() -> None:
             assert isinstance(pane._output, Trail)
 
     run(scenario)
+
+
+def test_a_token_of_a_round_without_drafts_is_no_bonus() -> None:
+    async def scenario() -> None:
+        async with shown(OutputPane(), (40, 8)) as (pane, pilot, _):
+            pane.show(with_rounds([make_round(1, 1, 1, pieces=[b"one", b"two"])]))
+            await pilot.pause()
+            assert rows(pane)[-1] == "accepted  correction  bonus"
+            bonus = next(segment.style for segment in pane.render_line(0) if segment.text == "two")
+            nothing_drafted = make_round(2, 0, 0, pieces=[b"three"])
+            pane.show(with_rounds([make_round(1, 1, 1, pieces=[b"one", b"two"]), nothing_drafted]))
+            await pilot.pause()
+            assert rows(pane)[-1] == "accepted  correction  bonus  plain"
+            plain = next(segment.style for segment in pane.render_line(0) if segment.text == "three")
+            assert bonus is not None and plain is not None
+            assert bonus.bold and not plain.bold and bonus.color != plain.color
+            pane.select(2)
+            assert "plain, round 2" in rows(pane)[-1]
+
+    run(scenario)

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.app import ComposeResult
-from textual.geometry import Region
+from textual.color import Color
+from textual.geometry import Offset, Region
 from textual.pilot import Pilot
+from textual.selection import Selection
 from textual.strip import Strip
+from textual.theme import Theme
 from textual.widget import Widget
 
 from tui.themes import THEMES, ThemedApp
@@ -132,6 +135,26 @@ def test_the_scrollbar_is_drawn_when_it_moves_by_a_cell(monkeypatch: pytest.Monk
         await pilot.pause()
         assert bar.position == pane.max_scroll_y
         assert bar.window_virtual_size == pane.virtual_size.height
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
+def test_selected_text_keeps_its_own_colour(theme: Theme) -> None:
+    async def scenario(pane: Letters, pilot: Pilot[None], app: Shown) -> None:
+        app.theme = theme.name
+        await pilot.pause()
+        plain = pane.render_line(1)
+        app.screen.selections = {pane: Selection(Offset(0, 1), Offset(6, 1))}
+        await pilot.pause()
+        segments = [segment for segment in pane.render_line(1) if segment.text.strip()]
+        picked = [segment for segment in segments if segment.text in "b in row 1"[:6]]
+        assert [segment.text for segment in picked] == ["b", " in r"]
+        ground = Color.parse(theme.variables["screen-selection-background"]).rich_color
+        for segment, before in zip(picked, plain, strict=False):
+            assert segment.style is not None and before.style is not None
+            assert segment.style.bgcolor == ground
+            assert segment.style.color == before.style.color
 
     run(scenario)
 

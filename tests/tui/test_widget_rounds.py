@@ -51,6 +51,50 @@ def test_a_line_tells_the_round() -> None:
     run(scenario)
 
 
+LEGENDS = {
+    70: "accepted  xrejected  .ignored  >correction  +bonus",
+    48: "accepted  xrejected  .ignored  >corr  +bonus",
+    40: "ok  xrej  .ign  >corr  +bonus",
+    29: "ok xrej .ign >corr +bonus",
+    20: "ok  x  .  >  +",
+}
+
+
+@pytest.mark.parametrize("width", LEGENDS)
+def test_every_mark_is_explained_at_any_width(width: int) -> None:
+    async def scenario() -> None:
+        async with shown(RoundsPane(), (width, 8)) as (pane, pilot, _):
+            pane.show(mixed(3))
+            await pilot.pause()
+            assert rows(pane)[-1] == LEGENDS[width]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("width", [28, 40, 60])
+def test_narrow_lines_cut_the_tokens_and_keep_the_count_and_the_time(width: int) -> None:
+    async def scenario() -> None:
+        async with shown(RoundsPane(), (width, 8)) as (pane, pilot, _):
+            pane.show(with_rounds([make_round(1, 7, 3, pieces=[b" a rather long piece"] * 8)]))
+            await pilot.pause()
+            row = rows(pane)[0]
+            assert row.split()[-2] == "3/7" and row.split()[-1] in {"44ms", "43.9ms"}
+            assert "\u2026" in row
+
+    run(scenario)
+
+
+def test_a_round_without_drafts_says_so() -> None:
+    async def scenario() -> None:
+        async with shown(RoundsPane(), (60, 8)) as (pane, pilot, _):
+            pane.show(with_rounds([make_round(1, 0, 0, pieces=[b" as"])]))
+            await pilot.pause()
+            assert rows(pane)[0].split() == ["1", "\u00b7as", "no", "draft", "--", "43.9ms"]
+            assert "+\u00b7as" not in rows(pane)[0]
+
+    run(scenario)
+
+
 def test_the_cut_is_told_and_what_it_took_away_has_no_mark() -> None:
     async def scenario() -> None:
         async with shown(RoundsPane(), (70, 8)) as (pane, pilot, _):

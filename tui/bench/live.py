@@ -61,10 +61,12 @@ class Kept(Session):
         self.came: list[tuple[int, int]] = []
         """Nanoseconds and tokens of each round of the last run."""
 
-    def generate(self, messages: Sequence[Message], given: Sequence[int] = ()) -> Iterator[Event]:
+    def generate(
+        self, messages: Sequence[Message], given: Sequence[int] = (), *, resumed: bool = False
+    ) -> Iterator[Event]:
         """As it does, with a note of every round."""
         self.came = []
-        for event in super().generate(messages, given):
+        for event in super().generate(messages, given, resumed=resumed):
             if isinstance(event, Round):
                 self.came.append((event.t_ns, len(event.tokens)))
             yield event

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,19 +16,29 @@ from textual.content import Content
 from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
-from engine.errors import SpeculateError
+from engine.errors import DiskError, SpeculateError
+from tui.atomic_file import user_path
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore, Saved, export_context, import_context
 from tui.screens.dialog import Dialog, plain
 from tui.screens.message import ConfirmModal, ErrorModal, TextModal
 
 
-class ConversationsScreen(Dialog[Conversation | None]):
-    """The result is the conversation to go on with, or None if it stays as it is.
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The open conversation is to be deleted."""
+
+    id: str
+
+
+class ConversationsScreen(Dialog[Conversation | Delete | None]):
+    """The result is the conversation to go on with, what to delete, or None if all stays as it is.
 
     Args:
         store: what is saved.
-        current: the open conversation; it is saved before another one is opened.
+        current: gives the open conversation, which may change while the list is shown; it is saved before
+            another one is opened.
+        change: takes the open conversation with its new name.
         now: seconds since the epoch.
     """
 
@@ -53,11 +64,14 @@ class ConversationsScreen(Dialog[Conversation | None]):
     """
 
     def __init__(
-        self, store: ConversationStore, current: Conversation, now: Callable[[], float] = time.time
+        self,
+        store: ConversationStore,
+        current: Callable[[], Conversation],
+        change: Callable[[Conversation], object],
+        now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self._store, self._current, self._now = store, current, now
-        self._renamed = False
+        self._store, self._current, self._change, self._now = store, current, change, now
         self._saved: list[Saved] = []
 
     def compose(self) -> ComposeResult:
@@ -74,17 +88,19 @@ class ConversationsScreen(Dialog[Conversation | None]):
         self._list()
         self.query_one(OptionList).focus()
 
-    def _list(self) -> None:
+    def _list(self, follow: str | None = None) -> None:
+        """Show what is saved now; the cursor goes to the one with the id ``follow``, or keeps its line."""
         self._saved = self._store.list()
         options = self.query_one(OptionList)
-        at = options.highlighted or 0
+        places = {saved.id: at for at, saved in enumerate(self._saved)}
+        at = places.get(follow or "", options.highlighted or 0)
         rows = [Option(self._row(saved)) for saved in self._saved]
         options.set_options(rows or [Option(Content("nothing is saved yet"), disabled=True)])
         options.highlighted = min(at, len(rows) - 1) if rows else None
-        self.query_one("#open", Static).update(Content(self.safe(f"open: {self._current.title}", "")))
+        self.query_one("#open", Static).update(Content(self.safe(f"open: {self._current().title}", "")))
 
     def _row(self, saved: Saved) -> Content:
-        is_open = saved.id == self._current.id
+        is_open = saved.id == self._current().id
         title = (f"{'* ' if is_open else '  '}{self.safe(saved.title, '')}", "bold")
         if saved.problem is not None:
             return Content.assemble(title, ("\n  " + self.safe(saved.problem, ""), "$text-error"))
@@ -101,8 +117,8 @@ class ConversationsScreen(Dialog[Conversation | None]):
         chosen = self._chosen
         if chosen is None:
             return
-        if chosen.id == self._current.id:
-            self.action_leave()
+        if chosen.id == self._current().id:
+            self.dismiss(self._current())
             return
 
         def open_it() -> None:
@@ -133,12 +149,11 @@ class ConversationsScreen(Dialog[Conversation | None]):
         self.app.push_screen(TextModal("Rename the conversation", chosen.title), rename)
 
     def _rename(self, chosen: Saved, name: str) -> None:
-        if chosen.id == self._current.id:
-            self._current = self._store.save(self._current.renamed(name))
-            self._renamed = True
+        if chosen.id == self._current().id:
+            self._change(self._store.save(self._current().renamed(name)))
         else:
             self._store.rename(chosen.id, name)
-        self._list()
+        self._list(follow=chosen.id)
 
     def action_delete(self) -> None:
         """Delete it, if the user is sure."""
@@ -151,10 +166,10 @@ class ConversationsScreen(Dialog[Conversation | None]):
         self.app.push_screen(question, lambda yes: self._try(lambda: self._delete(chosen)) if yes else None)
 
     def _delete(self, chosen: Saved) -> None:
-        self._store.delete(chosen.id)
-        if chosen.id == self._current.id:
-            self.dismiss(Conversation())
+        if chosen.id == self._current().id:
+            self.dismiss(Delete(chosen.id))
             return
+        self._store.delete(chosen.id)
         self._list()
 
     def action_import(self) -> None:
@@ -170,7 +185,7 @@ class ConversationsScreen(Dialog[Conversation | None]):
         )
 
     def _import(self, name: str) -> None:
-        made = import_context(str(Path(name).expanduser()))
+        made = import_context(str(user_path(name)))
         self._keep()
         self.dismiss(made)
 
@@ -178,31 +193,33 @@ class ConversationsScreen(Dialog[Conversation | None]):
         """Write the open conversation; an existing file is asked about."""
 
         def write(name: str | None) -> None:
-            if not name:
-                return
-            path = Path(name).expanduser()
-            if not path.exists():
-                self._try(lambda: self._export(path))
-                return
-            question = ConfirmModal(f"Replace {name}?", "The file exists.", yes="Replace", danger=True)
-            self.app.push_screen(question, lambda yes: self._try(lambda: self._export(path)) if yes else None)
+            if name:
+                self._try(lambda: self._export_to(user_path(name)))
 
         self.app.push_screen(TextModal("Export the open conversation as", "context.json"), write)
 
+    def _export_to(self, path: Path) -> None:
+        if not path.exists():
+            self._export(path)
+            return
+        question = ConfirmModal(f"Replace {path}?", "The file exists.", yes="Replace", danger=True)
+        self.app.push_screen(question, lambda yes: self._try(lambda: self._export(path)) if yes else None)
+
     def _export(self, path: Path) -> None:
-        export_context(self._current, path)
+        export_context(self._current(), path)
         self.notify(self.safe(f"Wrote {path}", ""), markup=False)
 
     def _keep(self) -> None:
         """Nothing of the open conversation is lost when another one takes its place."""
-        if self._current.messages:
-            self._store.save(self._current)
+        current = self._current()
+        if current.messages:
+            self._change(self._store.save(current))
 
     def _try(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except (SpeculateError, RuntimeError) as error:  # RuntimeError: a "~user" that does not exist
-            known = error if isinstance(error, SpeculateError) else SpeculateError(str(error))
+        except (SpeculateError, OSError) as error:  # OSError: a name too long to be looked for
+            known = error if isinstance(error, SpeculateError) else DiskError(error.strerror or str(error))
             self.app.push_screen(ErrorModal.of(known))
 
     @on(Button.Pressed)
@@ -210,8 +227,8 @@ class ConversationsScreen(Dialog[Conversation | None]):
         await self.run_action("leave" if event.button.id == "close" else f"{event.button.id}")
 
     def action_leave(self) -> None:
-        """Close; a new name of the open conversation counts."""
-        self.dismiss(self._current if self._renamed else None)
+        """Close; the open conversation stays."""
+        self.dismiss(None)
 
 
 def ago(seconds: float) -> str:

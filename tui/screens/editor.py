@@ -9,14 +9,14 @@ from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.widgets import Button, Select, Static
+from textual.widgets import Button, Static
 
 from engine.context import ROLES, Message
 from engine.errors import SpeculateError
 from tui.external_editor import edit_outside, editor_command
 from tui.screens.dialog import Dialog, plain
 from tui.screens.message import ConfirmModal
-from tui.widgets.inputs import SafeTextArea
+from tui.widgets.inputs import SafeSelect, SafeTextArea
 
 
 class EditorModal(Dialog[Message | None]):
@@ -35,16 +35,24 @@ class EditorModal(Dialog[Message | None]):
         "The role says who speaks: the model answers as the assistant."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "Save", id="editor.save", tooltip="Take the message over", priority=True),
+        Binding("ctrl+s", "save", "Save", id="editor.save", tooltip="Take the message over"),
         Binding(
             "f4",
             "outside",
             "Own editor",
             id="editor.outside",
             tooltip="Edit the text in the program that VISUAL or EDITOR names",
-            priority=True,
+        ),
+        Binding(
+            "down",
+            "app.focus_next",
+            "Next",
+            id="editor.next",
+            tooltip="To the text",
+            show=False,
         ),
     ]
+    KEYS = (("tab", "next"),)
     DEFAULT_CSS = """
     EditorModal > .box { width: 94%; max-width: 110; height: 90%; }
     EditorModal .head { height: 1; margin-bottom: 1; }
@@ -69,7 +77,7 @@ class EditorModal(Dialog[Message | None]):
         with Vertical(classes="box"):
             with Horizontal(classes="head"):
                 yield plain(self._title, "title")
-                yield Select(
+                yield SafeSelect(
                     [(role, role) for role in ROLES],
                     value=self._message.role,
                     allow_blank=False,
@@ -99,9 +107,13 @@ class EditorModal(Dialog[Message | None]):
     def result(self) -> Message:
         """The message as it stands."""
         text = self._field.text
-        role = self.query_one(Select).value
+        role = self.query_one(SafeSelect).value
         assert isinstance(role, str), "the selector allows no blank"
         return Message(role, self._message.content if text == self._shown_text else text)
+
+    @property
+    def unsaved(self) -> bool:
+        return self.result != self._message
 
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
@@ -115,7 +127,7 @@ class EditorModal(Dialog[Message | None]):
     @on(Button.Pressed, "#cancel")
     def action_leave(self) -> None:
         """Close; asks first if something would be lost."""
-        if self.result == self._message:
+        if not self.unsaved:
             self.dismiss(None)
             return
         question = ConfirmModal(
@@ -130,20 +142,30 @@ class EditorModal(Dialog[Message | None]):
     @on(Button.Pressed, "#outside")
     def action_outside(self) -> None:
         """Hand the terminal to the user's editor until it ends."""
+        before, text, failure = self.result.content, None, None
         try:
             command = editor_command()
             with self.app.suspend():
-                text = edit_outside(self.result.content, command)
+                # The terminal comes back only if nothing is raised in here.
+                try:
+                    text = edit_outside(before, command)
+                except Exception as error:  # noqa: BLE001  # raised again below
+                    failure = error
         except SuspendNotSupported:
             self._say("This terminal cannot be handed to another program.")
+            return
         except SpeculateError as error:
-            self._say(f"{error.message}. {error.hint or ''}")
+            failure = error
+        if isinstance(failure, SpeculateError):
+            self._say(f"{failure.message}. {failure.hint or ''}")
+        elif failure is not None:
+            raise failure
         else:
             self._say("")
-            if text != self.result.content:
-                self._field.load_text(text)
-                self._field.move_cursor(self._field.document.end)
-            self._field.focus()
+        if text is not None and text != before:
+            self._field.load_text(text)
+            self._field.move_cursor(self._field.document.end)
+        self._field.focus()
 
     def _say(self, problem: str) -> None:
         self.query_one("#problem", Static).update(Content(self.safe(problem)))

@@ -14,17 +14,12 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
+from tui.key_text import key_text
 from tui.safe_text import visible
 from tui.screens.dialog import Dialog, plain
 
 _KEYS = 16
 """Columns of the keys."""
-_NAMES = {
-    "slash": "/", "question_mark": "?", "full_stop": ".", "comma": ",", "left_square_bracket": "[",
-    "right_square_bracket": "]", "less_than_sign": "<", "greater_than_sign": ">", "escape": "esc",
-    "pagedown": "pgdn", "pageup": "pgup", "delete": "del", "plus": "+", "minus": "-", "tilde": "~",
-    "colon": ":", "semicolon": ";", "equals_sign": "=", "number_sign": "#", "circumflex_accent": "^",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ def topic_of(widget: Widget, title: str | None = None) -> Topic | None:
     """The help of a pane from its ``HELP`` and its own keys; None if it has neither."""
     text = str(getattr(type(widget), "HELP", "") or "")
     keys = tuple(
-        (binding.key, binding.tooltip or binding.description) for binding in _own_bindings(type(widget))
+        (binding.key, binding.tooltip or binding.description) for binding in own_bindings(type(widget))
     )
     if not text and not keys:
         return None
@@ -53,7 +48,7 @@ def _title(widget: Widget) -> str:
     return str(title or type(widget).__name__.removesuffix("Pane"))
 
 
-def _own_bindings(kind: type[Any]) -> Iterable[Binding]:
+def own_bindings(kind: type[Any]) -> Iterable[Binding]:
     """Bindings of a class and of those of this program that it inherits from, its own first."""
     seen: set[str] = set()
     for base in kind.__mro__:
@@ -66,19 +61,10 @@ def _own_bindings(kind: type[Any]) -> Iterable[Binding]:
                 yield made
 
 
-def key_text(keys: str) -> str:
-    """Keys for a reader: "j  down"."""
-    return " ".join(_one_key(key.strip()) for key in keys.split(","))
-
-
-def _one_key(key: str) -> str:
-    *modifiers, last = key.split("+") if key != "+" else [key]
-    return "+".join([*(each.replace("control", "ctrl") for each in modifiers), _NAMES.get(last, last)])
-
-
 class HelpScreen(Dialog[None]):
     """Topics below each other, the first one for where the focus was."""
 
+    KEYS = (("up down pgup pgdn", "scroll"),)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1,question_mark,q", "leave", "Close", id="help.close", tooltip="Close the help"),
         Binding("j", "scroll(1)", "Down", id="help.down", tooltip="A line down", show=False),

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from engine.config import Config
 from tui.actions import PANES
+from tui.clipboard import say_copied
 from tui.conversation import Conversation
 from tui.state import Phase, ViewState
 from tui.widgets.context import ContextPane
@@ -30,7 +31,7 @@ from tui.widgets.prompt import PromptPane
 from tui.widgets.rounds import RoundsPane
 from tui.widgets.transport import KeyLine, TabBar, TransportBar
 
-COLUMNS_FROM = 100
+COLUMNS_FROM = 110
 """Columns of the screen from which the panes stand side by side."""
 WRITE = "write"
 """Name of the line for the next message, among the panes."""
@@ -228,6 +229,11 @@ class LiveScreen(Screen[None]):
             return found
         return {letter: entry for letter, entry in found.items() if self._is_shown(entry[1])}
 
+    def action_copy_text(self) -> None:
+        """Copy what is selected with the mouse, and say so."""
+        super().action_copy_text()
+        say_copied(self, self.get_selected_text() or "")
+
     # -- selection: what is chosen in one pane is shown in the others
 
     @on(RoundSelected)
@@ -237,6 +243,8 @@ class LiveScreen(Screen[None]):
 
     @on(TokenSelected)
     def _token(self, event: TokenSelected) -> None:
+        if event.index >= len(self._state.output):
+            return  # the answer was replaced, or its end withdrawn, since the message was sent
         self._show_panes()
         self.query_one(InspectorPane).select_token(event.index)
         token = self._state.output[event.index]

@@ -1,4 +1,4 @@
-"""Small dialogs: an error, a question, a choice, one line of text, another token."""
+"""Small dialogs: an error, a question, a choice, one line of text; another token is in ``branch``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ from textual.widgets.button import ButtonVariant
 from textual.widgets.option_list import Option
 
 from engine.errors import SpeculateError
-from engine.events import Alternative, Failed
-from tui.glyphs import bar, glyph_set
-from tui.safe_text import visible, visible_bytes
+from engine.events import Failed
+from tui.clipboard import copy
+from tui.safe_text import visible
+from tui.screens.branch import AlternativesModal, Branch
 from tui.screens.dialog import Dialog, plain
 from tui.widgets.inputs import SafeInput
 
-_BAR_CELLS = 12
+__all__ = [
+    "AlternativesModal",
+    "Branch",
+    "Choice",
+    "ChoiceModal",
+    "ConfirmModal",
+    "ErrorModal",
+    "TextModal",
+]
 
 
 class ErrorModal(Dialog[None]):
@@ -32,6 +41,7 @@ class ErrorModal(Dialog[None]):
         Binding("c", "copy", "Copy", id="error.copy", tooltip="Copy the message to the clipboard"),
         Binding("enter", "leave", "Close", id="error.close", tooltip="Close the message", show=False),
     ]
+    KEYS = (("enter", "press the button"), ("tab", "other button"))
     DEFAULT_CSS = """
     ErrorModal > .box { border: heavy $error; }
     ErrorModal VerticalScroll { height: auto; max-height: 16; scrollbar-gutter: stable; }
@@ -74,8 +84,7 @@ class ErrorModal(Dialog[None]):
     @on(Button.Pressed, "#copy")
     def action_copy(self) -> None:
         """Put the message on the clipboard."""
-        self.app.copy_to_clipboard(self.text)
-        self.notify("Sent to the clipboard; terminals that refuse it say nothing.", markup=False)
+        copy(self, self.text)
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
@@ -106,6 +115,7 @@ class ConfirmModal(Dialog[bool]):
         Binding("y", "answer(True)", "Yes", id="confirm.yes", tooltip="Yes"),
         Binding("n", "answer(False)", "No", id="confirm.no", tooltip="No"),
     ]
+    KEYS = (("enter", "press the button"), ("tab", "other button"))
 
     def __init__(
         self, question: str, detail: str = "", *, yes: str = "Yes", no: str = "No", danger: bool = False
@@ -151,6 +161,7 @@ class Choice:
 class ChoiceModal(Dialog[str | None]):
     """A question with several answers: the id of the chosen one, or None."""
 
+    KEYS = (("up down", "choose"), ("enter", "take it"))
     DEFAULT_CSS = """
     ChoiceModal .box OptionList { height: auto; max-height: 14; border: none; padding: 0; }
     """
@@ -192,6 +203,8 @@ class TextModal(Dialog[str | None]):
         check: says what is wrong with a text; None for nothing.
     """
 
+    KEYS = (("enter", "OK"),)
+
     def __init__(
         self,
         question: str,
@@ -220,71 +233,27 @@ class TextModal(Dialog[str | None]):
         self.query_one(Input).focus()
 
     @on(Input.Changed)
-    def _changed(self) -> None:
-        self._problem()
+    def _changed(self, event: Input.Changed) -> None:
+        self._problem(event.value)
 
     @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        self._accept(event.value)  # what was typed after the enter does not count
+
     @on(Button.Pressed, "#ok")
-    def _accept(self) -> None:
-        if not self._problem():
-            self.dismiss(self.query_one(Input).value.strip())
+    def _pressed(self) -> None:
+        self._accept(self.query_one(Input).value)
+
+    def _accept(self, text: str) -> None:
+        if not self._problem(text):
+            self.dismiss(text.strip())
 
     @on(Button.Pressed, "#cancel")
     def _cancel(self) -> None:
         self.dismiss(None)
 
-    def _problem(self) -> bool:
-        text = self.query_one(Input).value.strip()
+    def _problem(self, given: str) -> bool:
+        text = given.strip()
         problem = (self._check(text) or "") if text else "Type something, or press Escape."
         self.query_one("#problem", Static).update(Content(self.safe(problem)))
         return bool(problem)
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """How the answer goes on at a token: a listed token by its id, or a text of the user's."""
-
-    id: int | None = None
-    text: str | None = None
-
-
-class AlternativesModal(Dialog[Branch | None]):
-    """Another token in place of one of the answer: one of the likeliest, or a text."""
-
-    DEFAULT_CSS = ChoiceModal.DEFAULT_CSS.replace("ChoiceModal", "AlternativesModal")
-
-    def __init__(self, alternatives: Sequence[Alternative], current: int | None, where: str = "") -> None:
-        super().__init__()
-        self._alternatives, self._current, self._where = tuple(alternatives), current, where
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box"):
-            yield plain(f"Go on differently {self._where}".rstrip(), "title")
-            yield OptionList(*(Option(self._row(each), id=str(each.id)) for each in self._alternatives))
-            yield plain("Or type how it goes on (leading spaces count) and press Enter:", "quiet")
-            yield SafeInput(placeholder="a text of your own")
-            with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel", compact=True)
-
-    def on_mount(self) -> None:
-        self.query_one(OptionList if self._alternatives else Input).focus()
-
-    def _row(self, each: Alternative) -> Content:
-        ascii_only = bool(getattr(self.app, "ascii", False))
-        filled = bar(each.probability, _BAR_CELLS, glyph_set(ascii_only))
-        mark = "  (now)" if each.id == self._current else ""
-        piece = Content(visible_bytes(each.piece, ascii_only=ascii_only)).stylize("bold")
-        return Content.assemble(f"{each.probability:6.1%} ", filled, " ", piece, f"  {each.id}{mark}")
-
-    @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(Branch(id=self._alternatives[event.option_index].id))
-
-    @on(Input.Submitted)
-    def _typed(self, event: Input.Submitted) -> None:
-        if event.value:
-            self.dismiss(Branch(text=event.value))
-
-    @on(Button.Pressed, "#cancel")
-    def _cancel(self) -> None:
-        self.dismiss(None)

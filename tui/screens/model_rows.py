@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -42,7 +45,24 @@ def entry_row(entry: ModelEntry, free: int, item_bytes: int, *, ascii_only: bool
 
 
 class ModelRows(OptionList):
-    """The models that match what was typed, and what was typed itself where it is none of them."""
+    """The models that match what was typed, and what was typed itself where it is none of them.
+
+    Its letters are keys only here, so that they can be typed in the filter.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "ask('target')", "Target", id="models.target", tooltip="Load it as the target"),
+        Binding("d", "ask('drafter')", "Drafter", id="models.drafter", tooltip="Load it as the drafter"),
+        Binding("v", "ask('check')", "Pair", id="models.check", tooltip="Whether it can draft"),
+        Binding("x", "ask('eject')", "Eject", id="models.eject", tooltip="Free the memory of a model"),
+    ]
+
+    class Wanted(Message):
+        """What a key asked for: "target", "drafter", "check" or "eject"."""
+
+        def __init__(self, what: str) -> None:
+            super().__init__()
+            self.what = what
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +91,10 @@ class ModelRows(OptionList):
             rows.append(Content.assemble((safe, "bold"), "\n  as typed"))
         self.set_options([Option(row) for row in rows])
         self.highlighted = 0 if rows else None
+
+    def action_ask(self, what: str) -> None:
+        """Tell the dialog."""
+        self.post_message(self.Wanted(what))
 
     @property
     def chosen(self) -> str | None:

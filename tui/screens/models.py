@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import on, work
@@ -39,24 +39,16 @@ class ModelPicker(Dialog[None]):
     """
 
     HELP: ClassVar[str] = (
-        "The models at hand, how much they need, whether that fits into memory. Type to filter the list, or "
-        "to name another one: a Hub id, a folder, a .gguf file. Enter asks what to load it as; t loads it as "
-        "the target, d as the drafter; v checks whether it can draft. Downloads are asked for first."
+        "The models at hand, how much they need, whether that fits into memory. Slash goes to the filter; "
+        "what is typed there filters the list, or names another one: a Hub id, a folder, a .gguf file. Down "
+        "goes back to the list. On the list, t loads the model as the target, d as the drafter, v checks "
+        "whether it can draft, x frees memory. Enter asks what to load it as. Downloads are asked for first."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "t", "load('target')", "As target", id="models.target", tooltip="Load the model as the target"
-        ),
-        Binding(
-            "d", "load('drafter')", "As drafter", id="models.drafter", tooltip="Load the model as the drafter"
-        ),
-        Binding("v", "check", "Check pair", id="models.check", tooltip="Whether it can draft for the target"),
-        Binding("x", "eject", "Eject", id="models.eject", tooltip="Free the memory of a model"),
-        Binding(
-            "slash", "name", "Name", id="models.name", tooltip="Filter, or name another model", show=False
-        ),
+        Binding("slash,f3", "name", "Filter", id="models.name", tooltip="Filter, or name another model"),
         Binding("down", "to_list", "List", id="models.list", tooltip="To the list", show=False),
     ]
+    KEYS = (("enter", "load"),)
     DEFAULT_CSS = """
     ModelPicker > .box { width: 96%; max-width: 104; height: 94%; }
     ModelPicker .held { height: 1; }
@@ -94,7 +86,9 @@ class ModelPicker(Dialog[None]):
                 with Horizontal(classes="held"):
                     yield Static("", id=f"held-{role}", markup=False)
                     yield Button("Eject", id=f"eject-{role}", compact=True)
-            yield SafeInput(placeholder="filter, or a Hub id, folder or .gguf file", id="name", compact=True)
+            yield SafeInput(
+                placeholder="/ filter, or a Hub id, folder or .gguf file", id="name", compact=True
+            )
             yield ModelRows()
             yield Static("", id="told", markup=False)
             with Horizontal(classes="buttons"):
@@ -216,6 +210,11 @@ class ModelPicker(Dialog[None]):
         self._say("Comparing the two vocabularies ...")
         self._ask(CheckPair(target, entry.name))
 
+    @on(ModelRows.Wanted)
+    def _wanted_by_key(self, event: ModelRows.Wanted) -> None:
+        actions = {"check": self.action_check, "eject": self.action_eject}
+        actions.get(event.what, lambda: self.action_load(event.what))()
+
     def action_eject(self) -> None:
         """Free a model; with two of them it is asked which."""
         held = [role for role in ROLES if self._held(role) is not None]
@@ -238,9 +237,14 @@ class ModelPicker(Dialog[None]):
         """From the field to the list."""
         self.query_one(ModelRows).focus()
 
+    def hints(self) -> Iterable[tuple[str, str]]:
+        """The keys; in the field, the one that leads back to the list too."""
+        return [*([("down", "list")] if isinstance(self.focused, Input) else []), *super().hints()]
+
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         what, _, role = (event.button.id or "").partition("-")
+        self.action_to_list()  # the keys act there
         if what == "as":
             self.action_load(role)
         elif what == "eject":
@@ -279,7 +283,7 @@ class ModelPicker(Dialog[None]):
         for role in ROLES:
             self.query_one(f"#as-{role}", Button).disabled = loading
         if self._state.load is not None:
-            self._say(load_text(self._state.load, ascii_only=self._ascii), remember=False)
+            self._say(load_text(self._state.load, ascii_only=self.ascii), remember=False)
         else:
             self._say(self._told)
 
@@ -288,11 +292,7 @@ class ModelPicker(Dialog[None]):
         free = self._free()
         self.query_one("#title", Static).update(Content(f"Models        {shown(free)} of memory free"))
         words = self.query_one("#name", Input).value.strip()
-        self.query_one(ModelRows).fill(self._entries, words, free, self._item_bytes, ascii_only=self._ascii)
-
-    @property
-    def _ascii(self) -> bool:
-        return bool(getattr(self.app, "ascii", False))
+        self.query_one(ModelRows).fill(self._entries, words, free, self._item_bytes, ascii_only=self.ascii)
 
     def _say(self, text: str, *, remember: bool = True) -> None:
         if remember:

@@ -3,122 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
-from textual.widget import Widget
-from textual.widgets import Button, Input, Select, Static, Switch
+from textual.widgets import Button, Input, Static
 
 from engine.config import Config
 from engine.errors import SpeculateError
 from tui.config_file import save_config
 from tui.screens.dialog import Dialog, plain
 from tui.screens.message import ConfirmModal, ErrorModal, TextModal
-from tui.settings_form import (
-    Checked,
-    Field,
-    Kind,
-    Reach,
-    changed,
-    check,
-    fields,
-    matching,
-    tables,
-    takes_model,
-    texts_of,
-)
+from tui.screens.settings_row import FieldRow
+from tui.settings_form import Checked, Reach, changed, check, fields, matching, tables, takes_model, texts_of
 from tui.widgets.inputs import SafeInput
 
 
-class FieldRow(Vertical):
-    """One key: its name, a control, from when on a change counts, its sentence, what is wrong with it."""
+class _Fields(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """All fields. Up and down are not for scrolling here: the next field comes into sight by itself."""
 
-    DEFAULT_CSS = """
-    FieldRow { height: auto; padding: 0 1; }
-    FieldRow > Horizontal { height: 1; }
-    FieldRow .name { width: 22; height: 1; }
-    FieldRow.-changed .name { text-style: bold; color: $text-warning; }
-    FieldRow .control { width: 1fr; max-width: 44; }
-    FieldRow Select.control > SelectCurrent { background: $panel; }
-    FieldRow Switch.control { width: auto; height: 1; border: none; padding: 0; }
-    FieldRow Switch.control:focus { border: none; background-tint: $foreground 20%; }
-    FieldRow .reach { width: 12; height: 1; padding-left: 1; color: $text-muted; }
-    FieldRow .sentence { height: auto; padding-left: 2; color: $text-muted; }
-    FieldRow.-off { opacity: 50%; }
-    """
-
-    class Changed(Message):
-        """The control says something else."""
-
-    def __init__(self, field: Field, text: str) -> None:
-        super().__init__(id="field-" + field.key.replace(".", "-"))
-        self.field = field
-        self._given = text
-        self._shown = (False, "", True)
-
-    def compose(self) -> ComposeResult:
-        with Horizontal():
-            yield plain(f"  {self.field.name}", "name")
-            yield self._control()
-            yield plain("", "reach")
-        yield plain(self.field.sentence, "sentence")
-
-    def _control(self) -> Widget:
-        field = self.field
-        if field.kind is Kind.SWITCH:
-            return Switch(self._given == "true", animate=False, classes="control")
-        if field.kind is Kind.CHOICE:
-            options = [(Content(label), value) for label, value in field.choices]
-            return Select(options, value=self._given, allow_blank=False, compact=True, classes="control")
-        return SafeInput(
-            self._given, placeholder=field.placeholder, compact=True, select_on_focus=False, classes="control"
-        )
-
-    @property
-    def control(self) -> Widget:
-        """What is filled in."""
-        return self.query_one(".control")
-
-    @property
-    def text(self) -> str:
-        """What the control says."""
-        control: Any = self.control
-        if isinstance(control, Switch):
-            return "true" if control.value else "false"
-        return str(control.value)
-
-    def show(self, *, is_changed: bool, problem: str, in_use: bool) -> None:
-        """Mark what is new and what is wrong; a key that is not in use cannot be filled in."""
-        if (is_changed, problem, in_use) == self._shown:
-            return
-        self._shown = (is_changed, problem, in_use)
-        self.set_class(is_changed, "-changed")
-        self.set_class(not in_use, "-off")
-        self.control.disabled = not in_use
-        self.query_one(".name", Static).update(Content(f"{'*' if is_changed else ' '} {self.field.name}"))
-        self.query_one(".reach", Static).update(Content(self.field.reach if is_changed else ""))
-        wrong = (self._safe(f"\nx {problem}"), "$text-error bold") if problem else ""
-        self.query_one(".sentence", Static).update(Content.assemble(self.field.sentence, wrong))
-
-    def on_descendant_focus(self) -> None:
-        """The sentence belongs on the screen too, once what changed around it is laid out."""
-        self.call_after_refresh(self.scroll_visible, animate=False)
-
-    def _safe(self, text: str) -> str:
-        assert isinstance(self.screen, SettingsScreen), "the rows belong to the form"
-        return self.screen.safe(text)
-
-    @on(Input.Changed)
-    @on(Select.Changed)
-    @on(Switch.Changed)
-    def _told(self, event: Message) -> None:
-        event.stop()
-        self.post_message(self.Changed())
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page_down", "Page down", tooltip="A page down", show=False),
+        Binding("pageup", "page_up", "Page up", tooltip="A page up", show=False),
+    ]
 
 
 class SettingsScreen(Dialog[Config | None]):
@@ -132,14 +42,15 @@ class SettingsScreen(Dialog[Config | None]):
     HELP: ClassVar[str] = (
         "Every key of the configuration, with what it means. Changed ones carry a star and say from when on "
         "they count. Apply uses the settings without writing a file; Save writes the file too, and keeps its "
-        "comments. An empty field has its default. Slash goes to the filter."
+        "comments. An empty field has its default. Up and down go from field to field, Enter or Space opens "
+        "a list of choices, F3 goes to the filter."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+s", "save", "Save", id="settings.save", tooltip="Write the file and use it", priority=True
-        ),
+        Binding("ctrl+s", "save", "Save", id="settings.save", tooltip="Write the file and use it"),
         Binding("f2", "apply", "Apply", id="settings.apply", tooltip="Use the settings, write no file"),
-        Binding("slash", "filter", "Filter", id="settings.filter", tooltip="Show the keys with a word only"),
+        Binding(
+            "f3,slash", "filter", "Filter", id="settings.filter", tooltip="Show the keys with a word only"
+        ),
         Binding("down", "app.focus_next", "Next field", id="settings.next", tooltip="Next field", show=False),
         Binding(
             "up",
@@ -150,6 +61,7 @@ class SettingsScreen(Dialog[Config | None]):
             show=False,
         ),
     ]
+    KEYS = (("up down", "field"),)
     DEFAULT_CSS = """
     SettingsScreen > .box { width: 96%; max-width: 104; height: 94%; }
     SettingsScreen .head { height: 1; margin-bottom: 1; }
@@ -177,7 +89,7 @@ class SettingsScreen(Dialog[Config | None]):
             with Horizontal(classes="head"):
                 yield plain("Settings", "title")
                 yield SafeInput(placeholder="filter", id="filter", compact=True)
-            with VerticalScroll(can_focus=False):
+            with _Fields():
                 for table, about in tables().items():
                     yield plain(f"[{table}]  {about}", f"table {table}")
                     for field in self._form:
@@ -198,6 +110,10 @@ class SettingsScreen(Dialog[Config | None]):
         """What the form says, by dotted key."""
         return {row.field.key: row.text for row in self.query(FieldRow)}
 
+    @property
+    def unsaved(self) -> bool:
+        return bool(changed(self._before, self.texts, self._form))
+
     @on(FieldRow.Changed)
     def _check(self) -> None:
         texts = self.texts
@@ -206,7 +122,8 @@ class SettingsScreen(Dialog[Config | None]):
         for row in self.query(FieldRow):
             key = row.field.key
             in_use = key != "draft.model_name" or takes_model(texts["draft.method"])
-            row.show(is_changed=key in new, problem=self._checked.problems.get(key, ""), in_use=in_use)
+            reach = self._reach(row.field.reach) if key in new else ""
+            row.show(reach=reach, problem=self._checked.problems.get(key, ""), in_use=in_use)
         self.query_one("#summary", Static).update(Content(self.safe(self._summary())))
 
     def _summary(self) -> str:
@@ -216,8 +133,13 @@ class SettingsScreen(Dialog[Config | None]):
         new = changed(self._before, self.texts, self._form)
         if not new:
             return "nothing changed"
-        reload = "; models are loaded again" if any(field.reach is Reach.RELOAD for field in new) else ""
-        return f"{len(new)} changed{reload}"
+        reload = any(self._reach(field.reach) is Reach.RELOAD for field in new)
+        return f"{len(new)} changed{'; models are loaded again' if reload else ''}"
+
+    def _reach(self, reach: Reach) -> Reach:
+        """Where no model is loaded, none is loaded again."""
+        lab = getattr(self.app, "lab", None)
+        return Reach.RUN if reach is Reach.RELOAD and lab is not None and not lab.loaded else reach
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
@@ -283,7 +205,7 @@ class SettingsScreen(Dialog[Config | None]):
     @on(Button.Pressed, "#cancel")
     def action_leave(self) -> None:
         """Close; asks first if something would be lost."""
-        if not changed(self._before, self.texts, self._form):
+        if not self.unsaved:
             self.dismiss(None)
             return
         question = ConfirmModal(

@@ -10,19 +10,17 @@ from textual.binding import Binding, BindingType
 
 from engine.context import ROLES, Message
 from tui.conversation import Conversation
-from tui.glyphs import bar
 from tui.prompt_spans import message_spans
 from tui.state import Phase, ViewState
 from tui.widgets import context_messages as ask
+from tui.widgets.context_choice import moved_selection
 from tui.widgets.context_live import LiveAnswer, is_live
+from tui.widgets.context_meter import meter
 from tui.widgets.context_rows import Look, body_rows, title_row
 from tui.widgets.lines import LineView
 from tui.widgets.rows import Piece, Row
 
 _BUSY = {Phase.PREFILL, Phase.RUNNING, Phase.PAUSED, Phase.BASELINE}
-_BAR = 10
-_BAR_FROM = 48
-"""Columns from which on there is room for the bar."""
 
 
 def _key(keys: str, action: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
@@ -87,6 +85,7 @@ class ContextPane(LineView):
         self._starts: list[int] = []  # first row of each message
         self._live = LiveAnswer()
         self._is_live = False
+        self._legend: tuple[Piece, ...] = ()
 
     # -- the app's side
 
@@ -94,20 +93,20 @@ class ContextPane(LineView):
         """Show these messages.
 
         Args:
-            live_at: how many of them the run in progress answers, where it writes later ones again; while it
-                runs, its answer stands in their place.
+            live_at: how many of them the run in progress answers; while it runs, its answer stands in the
+                place of later ones. None where no run is in progress, or what it wrote is in them already.
         """
         before, self.conversation = self.conversation, conversation
         if before.messages == conversation.messages and live_at == self._live_at:
             return
-        self._live_at = live_at
-        last = max(len(conversation) - 1, 0)
-        grown = len(conversation) > len(before) and conversation.messages[: len(before)] == before.messages
-        self.selected = last if grown else min(self.selected, last)
+        was_live, self._live_at = self._live_at is not None, live_at
+        self.selected = moved_selection(before.messages, conversation.messages, self.selected)
         self._unfolded &= set(conversation.messages)
         self._count_tokens()
         self._lay_out_messages()
         self._show_live()
+        if before.messages != conversation.messages and not was_live:
+            self._show_selected()
 
     def show(self, state: ViewState) -> None:
         """Show a state: the live answer and the meter; only what is new is laid out."""
@@ -118,7 +117,8 @@ class ContextPane(LineView):
             self._count_tokens()
             self._lay_out_messages()
         self._show_live()
-        if self._meter(before) != self._meter(state) or before.phase is not state.phase:
+        if (legend := self.legend()) != self._legend:
+            self._legend = legend
             self.foot_changed()
 
     def select(self, index: int) -> None:
@@ -129,9 +129,20 @@ class ContextPane(LineView):
             first, end = self._extent(changed)
             for y in range(first, end):
                 self.repaint_row(y)
-        first, end = self._extent(index)
+        self._scroll_to_selected()
+
+    def _scroll_to_selected(self) -> None:
+        first, end = self._extent(self.selected)
+        if self.selected == len(self._shown) - 1:
+            end = self.row_total()  # with what stands behind it, so that the view follows what comes
         self.show_row(min(end, first + self.page) - 1)
         self.show_row(first)
+
+    def _show_selected(self) -> None:
+        """Bring the chosen message on screen; a view that follows its end stays there."""
+        at_end = self.follows and self.selected == len(self._shown) - 1
+        if self._shown and self.is_laid_out and not at_end:
+            self._scroll_to_selected()
 
     @property
     def locked(self) -> bool:
@@ -155,13 +166,13 @@ class ContextPane(LineView):
         self._live.restart(self._look)
         self._lay_out_messages()
         self._show_live()
+        self._show_selected()
 
     def empty_text(self) -> str:
         return "No messages yet. Write below and press enter, or press a here; s is for the system prompt."
 
     def legend(self) -> tuple[Piece, ...]:
-        lock = "  an edit pauses the run" if self.locked else ""
-        return (Piece(self._meter(self._state)), Piece(lock, "lines--strong"))
+        return meter(self._state, self.row_width, self.glyphs, locked=self.locked)
 
     @property
     def _look(self) -> Look:
@@ -201,8 +212,7 @@ class ContextPane(LineView):
         return self._starts[index], [*self._starts, len(self._rows)][index + 1] - 1
 
     def _wants_live(self) -> bool:
-        last = self.conversation.messages[-1] if self.conversation.messages else None
-        return is_live(self._state, last.content if last and last.role == "assistant" else None)
+        return is_live(self._state, self._live_at)
 
     def _show_live(self) -> None:
         if self._wants_live() != self._is_live:
@@ -216,20 +226,6 @@ class ContextPane(LineView):
             self.repaint_row(y)
         if first is not None:
             self.rows_changed(start + first)
-
-    # -- the meter
-
-    def _meter(self, state: ViewState) -> str:
-        infos = [info for info in (state.target, state.drafter) if info is not None]
-        if not infos:
-            return "no model is loaded"
-        limit = min(info.context_length for info in infos)
-        used = len(state.prompt) + len(state.output)
-        if not state.run:
-            return f"the context has room for {limit:,} tokens"
-        again = f"  re-used {state.reused:,} of {len(state.prompt):,}" if state.reused else ""
-        filled = f" {bar(used / limit, _BAR, self.glyphs)}" if self.row_width > _BAR_FROM else ""
-        return f"{used:,} / {limit:,} tokens{filled}{again}"
 
     # -- keys and mouse
 

@@ -69,14 +69,16 @@ class LiveAnswer:
         return rows
 
 
-def is_live(state: ViewState, last: str | None) -> bool:
-    """Whether the answer stands for itself; ``last`` is the last message, if the assistant said it.
+def is_live(state: ViewState, live_at: int | None) -> bool:
+    """Whether the answer stands for itself, and not as a message of the conversation.
 
-    An answer that ended, or failed, stands for itself until it is a message of the conversation.
+    Args:
+        live_at: how many messages the run answers; None once what it wrote is one of them. A recording's
+            answer never is.
     """
     if not state.run or state.phase in {Phase.EMPTY, Phase.LOADING}:
         return False
-    if state.finished is None and state.running:
-        return True
-    text = "".join(state.text)
-    return bool(text) and not (last is not None and last.endswith(text))
+    writing = state.running and state.finished is None
+    if state.replay:
+        return writing or bool(state.text)
+    return writing and live_at is not None

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import ClassVar
 
 from textual.reactive import var
 
 from tui.glyphs import bar_with_tick, sparkline
 from tui.state import NOTHING, Measures, ViewState, recent
-from tui.why import verdict_sentence
+from tui.why import outcome, verdict_sentence
 from tui.widgets.bars import bar_pieces, digit_lines, shown, size, time_rows
 from tui.widgets.fixed import FixedView
-from tui.widgets.rows import Piece, Row, clip_row, padded, wrap
+from tui.widgets.gauge_numbers import NUMBERS
+from tui.widgets.rows import Piece, Row, clip_row, fitting, padded, wrap
 
 _LABEL = 11
+_CELL, _TWO_CELLS = 9, 7
+"""Columns that a column of numbers needs, and that each of two can do with."""
 _BESIDE = 20
 """Columns that a sentence beside the digits needs."""
 _POSITION = 5
@@ -23,27 +25,8 @@ _POSITION = 5
 _LEAST_SCALE = 2.0
 """The bar's right end, in times plain decoding; it grows with the speedup."""
 
-Number = Callable[[Measures, str], str]
-"""A measure as text; the second argument is what an absent one reads."""
-
-
-def _alpha(measures: Measures, absent: str) -> str:
-    alpha, error = measures.alpha_hat, measures.alpha_hat_error
-    if alpha is None or error is None:
-        return absent
-    return f"{alpha:.2f}±{error:.2f}"
-
-
-_NUMBERS: tuple[tuple[str, Number], ...] = (
-    ("speedup", lambda m, none: none if m.speedup is None else f"{m.speedup:.2f}x"),
-    ("tokens/s", lambda m, none: shown(m.tokens_per_second, ".1f", none)),
-    ("plain", lambda m, none: shown(m.baseline_tokens_per_second, ".1f", none)),
-    ("tau", lambda m, none: shown(m.tau, ".2f", none)),
-    ("alpha-hat", _alpha),
-    ("efficiency", lambda m, none: shown(m.draft_efficiency, ".0%", none)),
-    ("tokens", lambda m, _: str(m.tokens)),
-    ("rounds", lambda m, _: str(m.rounds)),
-)
+_OUTCOMES = {1: ("lines--good", " faster"), 0: ("lines--strong", ""), -1: ("lines--bad", " slower")}
+"""Style and word of a gain, of no difference, of a loss."""
 
 
 class GaugePane(FixedView):
@@ -130,7 +113,7 @@ class GaugePane(FixedView):
     def _style(self, speedup: float | None) -> str:
         if speedup is None:
             return "lines--dim"
-        return "lines--good" if speedup >= 1 else "lines--bad"
+        return _OUTCOMES[outcome(speedup)][0]
 
     def _head(self, measures: Measures) -> list[Row]:
         """The speedup in large digits, with its meaning beside it, or below where there is no room."""
@@ -179,7 +162,14 @@ class GaugePane(FixedView):
             rows += wrap(
                 f"Plain decoding as timed in run {state.reference_run}.", self.row_width, "lines--dim"
             )
-        if timing is not None and timing.finished is not None and timing.finished.identical is not None:
+        # Another run's plain decoding is compared with: what this run's own wrote is beside the point.
+        own = state.reference is None or state.reference_run == state.run
+        if (
+            own
+            and timing is not None
+            and timing.finished is not None
+            and timing.finished.identical is not None
+        ):
             same = "Plain decoding wrote the same tokens."
             at = timing.finished.first_difference
             if not timing.finished.identical:
@@ -193,13 +183,14 @@ class GaugePane(FixedView):
         """What the numbers are shown of, as many as there is room for."""
         state = self._state
         columns = [("segment", state.segment), ("run", state.total), ("now", self._now)]
-        return columns[: min(max((self.row_width - _LABEL) // 9, 1), 3)]
+        room = self.row_width - _LABEL
+        return columns[: 3 if room >= 3 * _CELL else 2 if room >= 2 * _TWO_CELLS else 1]
 
     def _numbers(self) -> list[Row]:
         columns, width = self._columns(), self.row_width
         cell = max(min((width - _LABEL) // len(columns), 11), 1)
         rows = [self._table_row("", [f"{name:>{cell}}" for name, _ in columns], "lines--dim")]
-        for label, number in _NUMBERS:
+        for label, number in NUMBERS:
             texts = [number(measures, self._absent) for _, measures in columns]
             if self.ascii:
                 texts = [text.replace("±", "+-") for text in texts]
@@ -284,10 +275,9 @@ class GaugePane(FixedView):
             ("TTFT", self._ttft(self._state.total)),
             ("mem", self._memory_text()),
         ]
-        word = ""
-        if measures.speedup is not None and f"{measures.speedup:.2f}" != "1.00":
-            word = " faster" if measures.speedup > 1 else " slower"
-        pieces = [Piece(speedup + word, self._style(measures.speedup))]
+        word = "" if measures.speedup is None else _OUTCOMES[outcome(measures.speedup)][1]
+        pieces: tuple[Piece, ...] = (Piece(speedup + word, self._style(measures.speedup)),)
         for name, value in parts:
-            pieces += [Piece(f"  {name} ", "lines--dim"), Piece(value)]
+            more = (*pieces, Piece(f"  {name} ", "lines--dim"), Piece(value))
+            pieces = fitting(self.row_width, more, pieces)  # whole measures only
         return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))

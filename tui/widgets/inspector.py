@@ -6,16 +6,17 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from engine.events import Alternative, Settings
-from tui.marks import Marked, marked_draft, marked_output, marked_target, piece_text
+from engine.events import Settings
+from tui.marks import Marked, marked_draft, marked_output, marked_target
 from tui.safe_text import visible
 from tui.state import OutputToken, ViewState, VisibleRound, partly
 from tui.why import why, why_pending
 from tui.widgets.bars import bar_row, time_rows
 from tui.widgets.fixed import FixedView
+from tui.widgets.laws import Law, law_rows, rows_beside
 from tui.widgets.messages import DraftSelected, RoundSelected
 from tui.widgets.painted import BARE
-from tui.widgets.rows import Piece, Row, clip, clip_row, padded, wrap
+from tui.widgets.rows import Piece, Row, clip, clip_row, wrap
 
 _EMPTY = "Nothing to look into yet. When a round is there, you see both models' probabilities and the draw."
 _PLAIN = (
@@ -118,14 +119,24 @@ class InspectorPane(FixedView):
             return []
         slot = self._slot(seen)
         round_, width = seen.round, self.row_width
-        rows = [self._title(seen), self._tokens(seen, slot)]
-        rows += wrap(self._sentence(seen, slot), width)
-        rows += self._numbers(seen, slot)
-        rows += self._alternatives(seen, slot)
+        time: list[Row] = []
         if seen.whole:
-            rows += [Row((Piece(f"time {round_.ms:.1f} ms", "lines--strong"),))]
-            rows += time_rows((round_.draft_ms, round_.verify_ms, round_.host_ms), width, self.glyphs)
-        return rows
+            time = [Row((Piece(f"time {round_.ms:.1f} ms", "lines--strong"),))]
+            time += time_rows((round_.draft_ms, round_.verify_ms, round_.host_ms), width, self.glyphs)
+        head = [self._title(seen), self._tokens(seen, slot), *wrap(self._sentence(seen, slot), width)]
+        numbers, laws = self._numbers(seen, slot), self._laws(seen, slot)
+        whole = [row for law in laws for row in law_rows(law, width, self.glyphs)]
+        rows = [*head, *numbers, *whole, *time]
+        if len(rows) <= self.page:
+            return rows
+        # The sentence says the numbers in words, so in a low pane the alternatives come first.
+        return [*head, *rows_beside(laws, width, self.glyphs), *numbers, *time]
+
+    def refresh_layout(self) -> None:
+        before = self.page
+        super().refresh_layout()
+        if self.page != before and self.is_laid_out:
+            self.update_rows()  # what there is room for depends on the height too
 
     def _title(self, seen: VisibleRound) -> Row:
         round_ = seen.round
@@ -142,7 +153,7 @@ class InspectorPane(FixedView):
 
     def _entry(self, seen: VisibleRound, slot: int) -> Marked:
         if slot == len(seen.round.drafts):
-            return marked_target(seen.round.target, self.glyphs)
+            return marked_target(seen.round.target, self.glyphs, drafted=bool(seen.round.drafts))
         return marked_draft(seen.round.drafts[slot], seen.verdict(slot), self.glyphs)
 
     def _tokens(self, seen: VisibleRound, slot: int) -> Row:
@@ -197,7 +208,8 @@ class InspectorPane(FixedView):
         line = (Piece("p/q "), Piece(odds, "lines--strong"), Piece("   u "), Piece(draw, "lines--strong"))
         return [*rows, Row(clip_row(line, width, glyphs.ellipsis))]
 
-    def _alternatives(self, seen: VisibleRound, slot: int) -> list[Row]:
+    def _laws(self, seen: VisibleRound, slot: int) -> list[Law]:
+        """What may be shown of both models' laws at a token."""
         round_ = seen.round
         if slot < 0:
             return []
@@ -210,21 +222,13 @@ class InspectorPane(FixedView):
         if not is_draft and round_.n_accepted < len(round_.drafts):
             target = round_.p_top[round_.n_accepted] if round_.n_accepted < len(round_.p_top) else ()
             drafter = round_.drafts[round_.n_accepted].q_top
-        rows = self._law("target", target, chosen, "lines--target")
-        return rows + self._law("drafter", drafter, chosen, "lines--drafter")
-
-    def _law(self, name: str, law: tuple[Alternative, ...], chosen: int, style: str) -> list[Row]:
-        if not law:
-            return []
-        glyphs, width = self.glyphs, self.row_width
-        column = min(max(width // 3, 6), 16)
-        rows = [Row((Piece(f"{name}'s likeliest", "lines--strong"),))]
-        for entry in law:
-            sign = glyphs.cursor if entry.id == chosen else " "
-            text = padded(clip(piece_text(entry.piece, glyphs), column, glyphs.ellipsis), column)
-            number = f"{entry.probability:6.3f}"
-            rows.append(bar_row(f"{sign}{text}", number, entry.probability, width, glyphs, style))
-        return rows
+        settings = self._settings.get(round_.settings_id)
+        greedy = settings is not None and settings.temperature == 0
+        point = greedy or (settings is not None and settings.sample_strategy == "greedy")
+        return [
+            Law("target", target, chosen, "lines--target", greedy),
+            Law("drafter", drafter, chosen, "lines--drafter", point),
+        ]
 
     def _token_rows(self, token: OutputToken) -> list[Row]:
         entry = marked_output(token, self.glyphs)

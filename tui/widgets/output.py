@@ -7,11 +7,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from engine.events import Origin
 from tui.glyphs import Glyphs
-from tui.marks import Mark, legend, mark_of_origin, marked_output
+from tui.marks import Mark, mark_of_origin, marked
 from tui.state import OutputToken, Phase, Trail, ViewState, visible_output
 from tui.widgets.answer_rows import AnswerRows
 from tui.widgets.flow import Kind, Run, TokenFlow
+from tui.widgets.legend import legend_pieces
 from tui.widgets.lines import LineView
 from tui.widgets.messages import BranchRequested, TokenSelected
 from tui.widgets.painted import BARE
@@ -64,6 +66,7 @@ class OutputPane(LineView):
         self._output: Trail[OutputToken] = Trail()
         self._thinking = 0  # leading tokens that are thinking
         self._finished = False
+        self._undrafted = False  # whether a token comes from a round without drafts
         self._rows = AnswerRows(lambda first: TokenFlow(1, first=first))
 
     # -- the app's side
@@ -115,6 +118,10 @@ class OutputPane(LineView):
 
     def _add(self, known: int) -> int:
         """Lay out the tokens from ``known`` on; the first row that changed."""
+        new = self._output[known:]
+        self._undrafted = (self._undrafted and known > 0) or any(
+            self._mark(token) is Mark.PLAIN for token in new if token.origin is Origin.BONUS
+        )
         first = self._rows.add(self._output, known, self._thinking)
         return min(first, self._rows.finish()) if self._finished else first
 
@@ -153,11 +160,11 @@ class OutputPane(LineView):
     def _pieces(self, run: Run, glyphs: Glyphs) -> Iterator[Piece]:
         text, kind = run.text, run.kind
         source = None if text == run.source or kind == Kind.CHIP else run.source
-        names = [mark_of_origin(self._output[run.token].origin).component] if self.marks else []
+        names = [self._mark(self._output[run.token]).component] if self.marks else []
         if kind == Kind.NEWLINE:
             text, source = text if self.marks or run.token == self.cursor else "", ""
         elif self.marks and kind == Kind.BLANK:
-            text, source = ("_" if glyphs.ascii_only else glyphs.separator) * len(text), run.source
+            text, source = glyphs.blank * len(text), run.source
         elif self.marks and kind == Kind.TAB and not glyphs.ascii_only:
             text = glyphs.arrow + text[1:]
         if kind == Kind.CHIP:
@@ -174,6 +181,12 @@ class OutputPane(LineView):
             text = word
         if text or source:
             yield Piece(text, style, run.token, source)
+
+    def _mark(self, token: OutputToken) -> Mark:
+        """The mark of a token; where its round drafted nothing it is no bonus to anything."""
+        mark = mark_of_origin(token.origin)
+        drafted = mark is not Mark.BONUS or token.round < 0 or self._state.rounds[token.round].drafts
+        return mark if drafted else Mark.PLAIN
 
     def _fold_row(self) -> Row:
         glyphs, thinking = self.glyphs, self._state.thinking
@@ -197,16 +210,15 @@ class OutputPane(LineView):
         if not self.marks:
             return (Piece("marks off (m)", "lines--dim"),)
         marks: tuple[Mark, ...] = _SPECULATIVE if self._state.mode == "speculative" else (Mark.PLAIN,)
+        if self._undrafted and Mark.PLAIN not in marks:
+            marks = (*marks, Mark.PLAIN)
         if self._state.given:
             marks = (*marks, Mark.GIVEN)
-        pieces: list[Piece] = []
-        for entry in legend(self.glyphs, marks):
-            pieces += [Piece(entry.text, entry.component), Piece("  ")]
-        return tuple(pieces)
+        return legend_pieces(self.glyphs, self.row_width, marks, signs=False)
 
     def _cursor_legend(self, index: int) -> tuple[Piece, ...]:
         token = self._output[index]
-        shown = marked_output(token, self.glyphs)
+        shown = marked(token.piece, self._mark(token), self.glyphs)
         where = "" if token.round < 0 else f", round {self._state.rounds[token.round].number}"
         return (
             Piece(f"{index + 1}/{len(self._output)} "),

@@ -256,7 +256,8 @@ class PaintedView(ScrollView, can_focus=True):
         if BARE in names:
             style += Style(underline=False, strike=False)
         if SELECTED in names:
-            style += self.screen.get_component_rich_style(SELECTED)
+            # Its background only: the foreground that comes with it is meant for no text and hides it.
+            style += Style(bgcolor=self.screen.get_component_rich_style(SELECTED).bgcolor, dim=False)
         return style
 
     def render_lines(self, crop: Region) -> list[Strip]:

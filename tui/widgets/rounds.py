@@ -8,18 +8,21 @@ from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 
 from engine.events import Round
-from tui.marks import Mark, Marked, legend, marked_draft, marked_target
+from tui.marks import Mark, Marked, marked_draft, marked_target
 from tui.safe_text import visible
 from tui.state import Phase, Trail, ViewState, VisibleRound, partly
 from tui.widgets.finder import Finder
+from tui.widgets.legend import legend_pieces
 from tui.widgets.lines import LineView
 from tui.widgets.messages import RoundSelected
 from tui.widgets.painted import BARE
 from tui.widgets.round_filter import RoundFilter, RoundList
 from tui.widgets.rows import Piece, Row, clip, clip_row
 
-_NUMBER, _COUNT, _TIME = 3, 5, 8
-"""Columns of the fields; a time is as "1234.5ms"."""
+_NUMBER, _COUNT, _TIME, _SHORT_TIME = 3, 5, 8, 6
+"""Columns of the fields; a time is as "1234.5ms", a short one as "1234ms"."""
+_COUNT_FROM, _TIME_FROM, _LONG_TIME_FROM, _REASON_FROM = 14, 24, 40, 50
+"""Columns of the pane from which on there is room for these."""
 _PIECE = 24
 """Columns of one token at most, so that no token hides the others."""
 _UNCUT = 1 << 20
@@ -147,7 +150,7 @@ class RoundsPane(LineView):
         return Row(self._fields(self._seen_at(y), _UNCUT))
 
     def _fields(self, seen: VisibleRound, width: int, *, chosen: bool = False) -> tuple[Piece, ...]:
-        """Number, tokens, cut, n/K and time; at small widths the last ones go first.
+        """Number, tokens, cut, n/K and time; where there is little room, the tokens are cut.
 
         A round whose settings are not those of the round before has a sign behind its number.
         """
@@ -157,15 +160,17 @@ class RoundsPane(LineView):
         number = f"{sign}{round_.number:>{max(_NUMBER, len(str(len(self._rounds))))}}{change}"
         head = (Piece(number, "rounds--number"),)
         tail: tuple[Piece, ...] = ()
-        if width >= 24:
-            count = f"{round_.n_accepted}/{len(round_.drafts)}" if seen.whole else f"?/{len(round_.drafts)}"
+        if width >= _COUNT_FROM:
+            accepted = str(round_.n_accepted) if seen.whole else "?"
+            count = f"{accepted}/{len(round_.drafts)}" if round_.drafts else self.glyphs.absent
             tail = (Piece(f"{count:>{_COUNT}}"),)
-        if width >= 40:
-            time = f"{round_.ms:.1f}ms" if seen.whole else ""
-            tail = (*tail, Piece(f"{time:>{_TIME + 1}}", "lines--dim"))
+        if width >= _TIME_FROM:
+            long = width >= _LONG_TIME_FROM
+            time = "" if not seen.whole else f"{round_.ms:.1f}ms" if long else f"{round_.ms:.0f}ms"
+            tail = (*tail, Piece(f"{time:>{(_TIME if long else _SHORT_TIME) + 1}}", "lines--dim"))
         cut: tuple[Piece, ...] = ()
         if round_.cut is not None and seen.whole:
-            reason = "cut" if width < 50 else f"ends: {visible(round_.cut.value, '')}"
+            reason = "cut" if width < _REASON_FROM else f"ends: {visible(round_.cut.value, '')}"
             cut = (Piece(f" {reason}", "rounds--cut"),)
         fixed = sum(cell_len(piece.text) for piece in (*head, *cut, *tail))
         room = max(width - fixed, 0)
@@ -183,17 +188,17 @@ class RoundsPane(LineView):
         round_, glyphs = seen.round, self.glyphs
         entries = [marked_draft(round_.drafts[i], seen.verdict(i), glyphs) for i in range(seen.drafts)]
         if seen.target:
-            entries.append(marked_target(round_.target, glyphs))
+            entries.append(marked_target(round_.target, glyphs, drafted=bool(round_.drafts)))
         pieces: list[Piece] = []
         for slot, entry in enumerate(entries):
             kept = not seen.whole or not round_.was_cut or slot < len(round_.tokens)
             pieces += self._entry(entry, slot, kept=kept)
-        return pieces
+        return pieces if round_.drafts else [*pieces, Piece("  no draft", "lines--dim")]
 
     def _entry(self, entry: Marked, slot: int, *, kept: bool) -> list[Piece]:
         """A token with its mark; one that the cut took away is not marked."""
         text = clip(entry.text, _PIECE, self.glyphs.ellipsis)
-        if not kept and entry.mark in {Mark.ACCEPTED, Mark.CORRECTION, Mark.BONUS}:
+        if not kept and entry.mark in {Mark.ACCEPTED, Mark.CORRECTION, Mark.BONUS, Mark.PLAIN}:
             return [Piece(f" {text}", "lines--dim", slot)]
         shown = Piece(text, entry.component, slot)
         sign = [Piece(entry.glyph, f"{entry.component} {BARE}", slot)] if entry.glyph else []
@@ -215,11 +220,7 @@ class RoundsPane(LineView):
             return (Piece(f"{listed} ", "lines--strong"), Piece(f"{what}   f filter"))
         if not self._rounds:
             return ()
-        pieces: list[Piece] = []
-        for entry in legend(self.glyphs):
-            pieces += [Piece(entry.glyph, f"{entry.component} {BARE}")] if entry.glyph else []
-            pieces += [Piece(entry.text, entry.component), Piece("  ")]
-        return tuple(pieces)
+        return legend_pieces(self.glyphs, self.row_width)
 
     # -- keys and mouse
 

@@ -113,6 +113,14 @@ def clip_row(pieces: Iterable[Piece], width: int, ellipsis: str) -> tuple[Piece,
     return tuple(kept)
 
 
+def fitting(width: int, *choices: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """The first of some ways to say a thing that has room; the last one where none has."""
+    for pieces in choices:
+        if sum(cell_len(piece.text) for piece in pieces) <= width:
+            return pieces
+    return choices[-1]
+
+
 def padded(text: str, width: int) -> str:
     """``text`` with blanks at the end, ``width`` columns wide."""
     return text + " " * (width - cell_len(text))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
+from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
@@ -17,6 +19,8 @@ from tui.safe_text import visible
 from tui.state import Phase, ViewState
 
 _BAR = 12
+_SHORT_BELOW = 100
+"""Columns of the screen below which a long phase is told in fewer words."""
 _ROOMY = 70
 """Columns of the screen from which the tabs have a space before them too."""
 Part = tuple[str, str]
@@ -62,6 +66,7 @@ class OneLine(Widget):
         return None
 
 
+_SHORT = {Phase.PREFILL: "prompt", Phase.BASELINE: "timing plain"}
 _PHASES = {
     Phase.EMPTY: "no model",
     Phase.LOADING: "loading",
@@ -75,7 +80,11 @@ _PHASES = {
 
 
 class TransportBar(OneLine):
-    """Phase, run and segment, models, device and settings. The first parts matter most."""
+    """Phase, run and segment, settings, models and device. The first parts matter most."""
+
+    DEFAULT_CSS = """
+    TransportBar { text-wrap: nowrap; text-overflow: clip; }
+    """
 
     HELP: ClassVar[str] = (
         "The first line says what goes on, which run and segment it is, and with which models."
@@ -93,7 +102,7 @@ class TransportBar(OneLine):
             parts.append(("REPLAY ", "bold $text-warning"))
         parts += [(f"{self._phase(state, glyphs)} ", self._style(state.phase)), *self._run(state)]
         gap = f" {glyphs.separator} "
-        details = [self._pair(state, config, names), *self._device(state), *self._settings(state, config)]
+        details = [self._settings(state, config), self._pair(state, config, names), *self._device(state)]
         for text in details:
             parts += [(gap, "$foreground 50%"), (visible(text, "", ascii_only=glyphs.ascii_only), "")]
         self.set_parts(parts)
@@ -110,9 +119,9 @@ class TransportBar(OneLine):
         styles = {Phase.FAILED: "bold $text-error", Phase.PAUSED: "bold $text-warning"}
         return styles.get(phase, "bold $text-primary")
 
-    @staticmethod
-    def _phase(state: ViewState, glyphs: Glyphs) -> str:
-        text = "pausing" if state.pausing else _PHASES[state.phase]
+    def _phase(self, state: ViewState, glyphs: Glyphs) -> str:
+        names = _PHASES | _SHORT if self.app.size.width < _SHORT_BELOW else _PHASES
+        text = "pausing" if state.pausing else names[state.phase]
         load, baseline = state.load, state.baseline
         if state.phase is Phase.LOADING and load is not None:
             text = f"loading {load.role}"
@@ -150,7 +159,7 @@ class TransportBar(OneLine):
         return [f"{state.target.device} {state.target.dtype}"] if state.target else []
 
     @staticmethod
-    def _settings(state: ViewState, config: Config) -> list[str]:
+    def _settings(state: ViewState, config: Config) -> str:
         """What is asked for now; a run in progress takes it over at the next round."""
         settings = state.settings
         drafts = config.draft.num_draft_tokens
@@ -163,7 +172,7 @@ class TransportBar(OneLine):
             temperature = settings.temperature
         shown = "T auto" if temperature is None else f"T {temperature:g}"
         seed = "" if settings is None else f" seed {settings.seed}"
-        return [f"K {drafts} {'greedy match' if greedy else 'sampling'} {shown}{seed}"]
+        return f"K {drafts} {shown}{seed} {'greedy match' if greedy else 'sampling'}"
 
 
 def _short(name: str) -> str:
@@ -185,6 +194,15 @@ class TabBar(OneLine):
         super().__init__(id=id)
         self._names = tuple(names)
 
+    def place(self, name: str) -> Region | None:
+        """Where a pane's number and the blanks round it stand on the screen; None if it cannot be seen."""
+        if not self.region or name not in self._names:
+            return None
+        at = self._names.index(name)
+        before = sum(cell_len(text) for text, _ in self._parts[:at])
+        label = self._parts[at][0]
+        return Region(self.region.x + before, self.region.y, label.lower().index(name), 1)
+
     def show(self, active: str) -> None:
         """Mark a pane."""
         lead = " " if self.app.size.width >= _ROOMY else ""
@@ -200,37 +218,78 @@ class TabBar(OneLine):
             self.post_message(self.Chosen(self._names[at]))
 
 
+Key = tuple[str, str, str]
+"""A key as shown, what it does, and the action as Textual calls it."""
+
+
+def keys_of(screen: Screen[Any]) -> list[Key]:
+    """The keys that a screen and what has the focus there show, each action once."""
+    found: dict[str, Key] = {}
+    app = screen.app
+    for key, active in screen.active_bindings.items():
+        binding = active.binding
+        if not binding.show or not active.enabled or binding.system or active.node is app:
+            continue
+        label = visible(binding.description, "")
+        found.setdefault(binding.action, (app.get_key_display(binding), label, f"press('{key}')"))
+    return list(found.values())
+
+
 class KeyLine(OneLine):
     """The keys that apply now, the most useful first; a click presses them.
 
+    While another screen is on top, that one's keys are shown, unless it has such a line itself.
+
     Args:
-        keys: what applies: (key as shown, what it does, action as Textual calls it).
+        keys: what applies on this line's own screen; None: what the screen's bindings say.
     """
 
-    def __init__(
-        self,
-        keys: Callable[[], Sequence[tuple[str, str, str]]],
-        *,
-        id: str | None = None,
-    ) -> None:
+    def __init__(self, keys: Callable[[], Sequence[Key]] | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._keys = keys
         self._actions: list[str] = []
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.update_keys())
+        self.app.screen_change_signal.subscribe(self, self._follow)
+        self._follow(self.screen)
         self.update_keys()
+
+    def _follow(self, top: Screen[Any]) -> None:
+        """A screen is on top now: its keys change with its focus."""
+        top.bindings_updated_signal.subscribe(self, self._changed)
+        self.call_after_refresh(self.update_keys)
+
+    def _changed(self, screen: Screen[Any]) -> None:
+        if screen.is_current:
+            self.update_keys()
 
     def update_keys(self) -> None:
         """Look again."""
-        if not self.screen.is_active:
-            return
+        if not self.app.screen_stack:
+            return  # the app is closing
         parts: list[Part] = []
         self._actions = []
-        for key, label, action in self._keys():
+        for key, label, action in self._applying():
             parts += [(f" {key} ", "bold $text-accent"), (f"{label} ", "")]
             self._actions += [action, action]
         self.set_parts(parts)
+
+    def render(self) -> Content:
+        """As many keys as have room, each with what it does."""
+        shown: list[Part] = []
+        room = self.size.width
+        for key, label in zip(self._parts[::2], self._parts[1::2], strict=True):
+            room -= cell_len(key[0] + label[0])
+            if room < -1:  # the last blank may be missing
+                break
+            shown += [key, label]
+        return Content.assemble(*shown)
+
+    def _applying(self) -> Sequence[Key]:
+        top = self.app.screen
+        if top is self.screen:
+            return keys_of(top) if self._keys is None else self._keys()
+        return () if top.query(KeyLine) else keys_of(top)
 
     async def on_click(self, event: events.Click) -> None:
         at = self.part_at(event.x)

@@ -1,0 +1,67 @@
+"""What the engine's thread can be told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.config import Config
+from engine.context import Message
+from engine.recording import Recorder
+from engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load what the configuration names; models that it names and that are held are kept."""
+
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Eject:
+    """Free all models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer the messages, then time plain decoding if the configuration says so."""
+
+    messages: tuple[Message, ...]
+    given: tuple[int, ...] = ()
+    """Ids the answer starts with."""
+    resumed: bool = False
+    """It is the last run that goes on, with other models; ``given`` is all it has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Decode the next rounds with these settings."""
+
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Record from the next run on, or stop recording."""
+
+    recorder: Recorder | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Run a function on the engine's thread; ``reply`` is called there with what it returns or raises."""
+
+    function: Callable[[Session], object]
+    reply: Callable[[object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """End the thread."""
+
+
+Command = Load | Eject | Generate | Change | Record | Ask | Shutdown
+
+BETWEEN_ROUNDS = (Change, Ask)
+"""Commands that a run in progress carries out at its next checkpoint; the others wait for its end."""
