@@ -31,7 +31,9 @@ from engine.events import (
 from engine.philox import uniform24
 from engine.recheck import Finding, Grade, Recheck
 from engine.recording import read_recording
+from tui.compare import tokens_of
 from tui.demo import PATH
+from tui.export.report import build_report
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -224,3 +226,28 @@ def test_a_wrong_word_on_the_baseline_is_noticed(folders: tuple[str, str]) -> No
 def test_a_file_that_begins_in_the_middle_is_told(folders: tuple[str, str], tmp_path: Path) -> None:
     events = [event for event in events_of(configured(*folders)) if not isinstance(event, RunStarted)]
     assert {finding.check for finding in check(events)} == {"order"}
+
+
+def test_a_run_that_goes_on_with_another_drafter_is_one_run(folders: tuple[str, str]) -> None:
+    limits = {"max_new_tokens": 40}
+    first = configured(*folders, sampling={"temperature": 0.9, "seed": 2}, run=limits)
+    session = loaded(first)
+    events: list[Event] = []
+    for event in session.generate(ASK):
+        events.append(event)
+        if isinstance(event, Round) and event.number == 4:
+            session.cancel()
+    written = [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]
+    session.config = configured(folders[0], sampling={"temperature": 0.9, "seed": 2}, run=limits)
+    session.load()
+    events += session.generate(ASK, tuple(written), resumed=True)
+    session.close()
+    recheck = Recheck()
+    assert [finding for event in events for finding in recheck.add(event)] == []
+    assert recheck.runs == 1
+    elsewhere = changed(events, RunStarted, lambda r: replace(r, given=r.given[:-1]), lambda r: r.resumed)
+    assert "context" in {finding.check for finding in check(elsewhere)}
+    report = build_report({}, events)
+    assert len(report.runs) == 1
+    ids = [token.id for token in tokens_of(report.runs[0])]
+    assert ids == [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]

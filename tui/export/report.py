@@ -111,11 +111,18 @@ class _Builder:
         for event in events:
             if isinstance(event, LoadFinished):
                 self._models.add(event)
+            elif isinstance(event, RunStarted) and event.resumed and self._runs:
+                self._runs[-1].facts.target, self._runs[-1].facts.drafter = (
+                    self._models.target,
+                    self._models.drafter,
+                )
             elif isinstance(event, RunStarted):
                 self._origins = OriginText()
                 self._runs.append(RunReport(event, replace(self._models)))
                 given = ((piece, Origin.GIVEN) for piece in event.given_pieces)
-                text = b"".join(event.given_pieces).decode("utf-8", "replace")
+                text = event.given_text
+                if text is None:
+                    text = b"".join(event.given_pieces).decode("utf-8", "replace")
                 self._runs[-1].answer += self._origins.add(given, text)
             elif self._runs:
                 self._add(self._runs[-1], event)
