@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -82,6 +82,33 @@ def from_json(kind: type[T], value: Any) -> T:
     """The inverse of ``plain``. Raises ValueError, naming the field."""
     decode: Callable[[Any], T] = _decoder(kind)
     return decode(value)
+
+
+def event_from(kind: type[Event], value: Any) -> Event:
+    """An event of a recording, in itself consistent. Raises ValueError, naming what does not fit."""
+    event = from_json(kind, value)
+    for holds, text in _conditions(event):
+        if not holds:
+            raise ValueError(text)
+    return event
+
+
+def _conditions(event: Event) -> Iterator[tuple[bool, str]]:
+    """What every reader takes for granted: parallel lists are of one length, and counts are possible."""
+    if isinstance(event, events.RunStarted):
+        yield len(event.prompt) == len(event.prompt_pieces), "prompt and prompt_pieces differ in length"
+        yield len(event.given) == len(event.given_pieces), "given and given_pieces differ in length"
+    elif isinstance(event, events.Round):
+        yield event.number >= 1, "the number of a round is 1 or more"
+        yield 0 <= event.n_accepted <= len(event.drafts), "n_accepted is more than was drafted"
+        yield len(event.p_top) > event.n_accepted, "p_top lacks the position of the target's token"
+        yield len(event.tokens) <= event.n_accepted + 1, "more tokens than stand"
+        yield event.taken_back >= 0, "taken_back is negative"
+        own = {events.Origin.CORRECTION, events.Origin.BONUS}
+        yield event.target.origin in own, "the target's token is neither correction nor bonus"
+    elif isinstance(event, events.PlainStep):
+        yield event.number >= 1, "the number of a step is 1 or more"
+        yield event.taken_back >= 0, "taken_back is negative"
 
 
 def _decoder(kind: Any) -> Decoder:

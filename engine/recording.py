@@ -9,7 +9,8 @@ Then one line an event, ``{"event": "Round", ...fields}``, and after every 64 ro
 safely. Bytes are text where they are UTF-8, else a list of byte values. Floats come back bit for bit.
 
 A reader ignores fields and kinds of event that it does not know (the latter are counted), fills missing
-fields that have a default, and drops a last line that was torn; all else that is wrong is a RecordingError.
+fields that have a default, and drops a last line that was torn. At any other line that is wrong it raises
+RecordingError, or, where that is asked for, ends there and says so.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DiskError, RecordingError
-from engine.event_json import KINDS, dump_line, from_json, parse_line, to_json
+from engine.event_json import KINDS, dump_line, event_from, from_json, parse_line, to_json
 from engine.events import Event, PlainStep, Round, RunStarted, SegmentStarted
 from engine.stats import Statistics
+from engine.user_text import shown_name, size_text
 
 FORMAT = "naive-speculate-recording"
 VERSION = 1
+SIZE_LIMIT = 2**30
+"""Bytes that are read whole."""
 KEYFRAME_EVERY = 64
 """Rounds (or plain steps) of a run between two keyframes."""
 
@@ -65,6 +70,13 @@ class Recording:
     """The last line was cut short; the events before it are whole."""
     skipped: int
     """Lines with a kind of event this version does not know."""
+    damage: str | None = None
+    """What is wrong with the first line that could not be read; what follows it is not here."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was written could be read."""
+        return not self.torn and self.damage is None
 
 
 class Recorder:
@@ -192,19 +204,67 @@ class _Progress:
         )
 
 
-def read_recording(path: str | Path) -> Recording:
-    """Read a whole recording. Raises RecordingError for a file that is none, newer, or damaged."""
-    path = Path(path)
+def read_recording(path: str | Path, *, tolerant: bool = False) -> Recording:
+    """Read a whole recording.
+
+    Args:
+        path: of the file, or "-" for standard input.
+        tolerant: stop at a damaged line instead of raising; ``damage`` says what is wrong with it.
+
+    Raises:
+        RecordingError: the file is none, of a newer version, too large to read whole, or damaged.
+    """
+    name = "standard input" if str(path) == "-" else shown_name(str(path))
     try:
-        data = path.read_bytes()
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(SIZE_LIMIT + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(SIZE_LIMIT + 1)
     except OSError as error:
-        raise RecordingError(f"cannot read {path}: {_reason(error)}", _HOW) from error
-    return _Reader(str(path)).read(data)
+        raise RecordingError(f"cannot read {name}: {_reason(error)}", _HOW) from error
+    except ValueError as error:
+        raise RecordingError(f"{name} is not a possible file name", _HOW) from error
+    if len(data) > SIZE_LIMIT:
+        raise RecordingError(
+            f"{name} is larger than {size_text(SIZE_LIMIT)}", "It is too large to read whole."
+        )
+    return _Reader(name, tolerant=tolerant).read(data)
+
+
+def read_header(line: bytes, name: str, *, cut: bool) -> dict[str, Any]:
+    """What the first line of a recording says, format and version left out.
+
+    Args:
+        name: of the file, for the message.
+        cut: whether the line lacks its end.
+
+    Raises:
+        RecordingError: the line is none of a recording, or of a newer version.
+    """
+    try:
+        header = parse_line(line)
+    except ValueError as error:
+        if cut and line.startswith(f'{{"format":"{FORMAT}"'.encode()):
+            raise RecordingError(f"{name} was cut in its first line", _HOW) from error
+        header = {}
+    if header.get("format") != FORMAT:
+        raise RecordingError(f"{name} is not a recording of this program", _HOW)
+    version = header.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise RecordingError(f"{name}: version {version!r} of a recording is not known", _HOW)
+    if version > VERSION:
+        raise RecordingError(
+            f"{name} is a recording of version {version}; this program reads up to {VERSION}",
+            "Update this program.",
+        )
+    return {key: value for key, value in header.items() if key not in {"format", "version"}}
 
 
 class _Reader:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, tolerant: bool) -> None:
         self.name = name
+        self.tolerant = tolerant
         self.events: list[Event] = []
         self.keyframes: list[Keyframe] = []
         self.skipped = 0
@@ -213,32 +273,19 @@ class _Reader:
         if not data:
             raise RecordingError(f"{self.name} is empty, not a recording", _HOW)
         first, newline, rest = data.partition(b"\n")
-        header = self._header(first, cut=not newline)
+        header = read_header(first, self.name, cut=not newline)
         lines = rest.split(b"\n")
         last = lines.pop()
-        for number, line in enumerate(lines, 2):
-            self._line(line, number)
-        torn = bool(last) and not self._complete(last, len(lines) + 2)
-        return Recording(header, tuple(self.events), tuple(self.keyframes), torn, self.skipped)
-
-    def _header(self, line: bytes, *, cut: bool) -> dict[str, Any]:
+        torn, damage = False, None
         try:
-            header = parse_line(line)
-        except ValueError as error:
-            if cut and line.startswith(f'{{"format":"{FORMAT}"'.encode()):
-                raise RecordingError(f"{self.name} was cut in its first line", _HOW) from error
-            header = {}
-        if header.get("format") != FORMAT:
-            raise RecordingError(f"{self.name} is not a recording of this program", _HOW)
-        version = header.get("version")
-        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise RecordingError(f"{self.name}: version {version!r} of a recording is not known", _HOW)
-        if version > VERSION:
-            raise RecordingError(
-                f"{self.name} is a recording of version {version}; this program reads up to {VERSION}",
-                "Update this program.",
-            )
-        return {key: value for key, value in header.items() if key not in {"format", "version"}}
+            for number, line in enumerate(lines, 2):
+                self._line(line, number)
+            torn = bool(last) and not self._complete(last, len(lines) + 2)
+        except RecordingError as error:
+            if not self.tolerant:
+                raise
+            damage = str(error)
+        return Recording(header, tuple(self.events), tuple(self.keyframes), torn, self.skipped, damage)
 
     def _complete(self, line: bytes, number: int) -> bool:
         """Take a last line without its line end, if it is whole but for that."""
@@ -256,7 +303,7 @@ class _Reader:
             if kind == "keyframe":
                 self.keyframes.append(from_json(Keyframe, value))
             elif isinstance(kind, str) and kind in KINDS:
-                self.events.append(from_json(KINDS[kind], value))
+                self.events.append(event_from(KINDS[kind], value))
             elif isinstance(kind, str):
                 self.skipped += 1
             else:

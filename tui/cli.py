@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.recording import Recorder
     from tui.console import Console
 
-SUBCOMMANDS = ("models", "paths", "schema")
+SUBCOMMANDS = ("compare", "export", "models", "paths", "schema", "verify")
 """First words that are no configuration; a file of such a name is written ./schema."""
 
 WELCOME = """\
@@ -52,7 +52,8 @@ presets:
 other commands:
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files
-  spec schema   the JSON Schema of a configuration file
+  spec schema   the JSON Schema of a configuration file, or of recordings
+  spec verify   check the arithmetic of a recording again
 
 keys of the app: F1 there; yours go into the file that `spec paths` names
 

@@ -1,4 +1,4 @@
-"""The sub-commands that run no model: models, paths, schema."""
+"""The sub-commands that run no model: models, paths, schema; those on recordings have a file of their own."""
 
 from __future__ import annotations
 
@@ -19,20 +19,39 @@ ParserClass = type[argparse.ArgumentParser]
 
 def run_command(name: str, words: Sequence[str], parser_class: ParserClass) -> int:
     """Run one sub-command and return the exit code. Raises SpeculateError."""
-    return _COMMANDS[name](words, parser_class)
+    if name in _COMMANDS:
+        return _COMMANDS[name](words, parser_class)
+    from tui import recording_commands
+
+    return recording_commands.COMMANDS[name](words, parser_class)
 
 
 def _schema(words: Sequence[str], parser_class: ParserClass) -> int:
-    parser = parser_class(prog="spec schema", description="Print the JSON Schema of a configuration file.")
+    parser = parser_class(
+        prog="spec schema", description="Print the JSON Schema of a configuration file, or of recordings."
+    )
+    parser.add_argument(
+        "of",
+        nargs="?",
+        choices=("config", "recording"),
+        default="config",
+        help="config (default) or recording",
+    )
     parser.add_argument("--write", metavar="FILE", help="write it to a file instead")
     options = parser.parse_args(words)
-    from engine.config import schema_text
+    if options.of == "recording":
+        from engine.recording_schema import recording_schema
 
+        text = json.dumps(recording_schema(), indent=2, ensure_ascii=False) + "\n"
+    else:
+        from engine.config import schema_text
+
+        text = schema_text()
     if options.write is None:
-        sys.stdout.write(schema_text())
+        sys.stdout.write(text)
     else:
         try:
-            Path(options.write).write_text(schema_text(), encoding="utf-8")
+            Path(options.write).write_text(text, encoding="utf-8")
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise UserError(f"cannot write {options.write}: {why}", "Give the path of a file.") from error

@@ -88,6 +88,15 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
 
 def summary_lines(facts: RunFacts, measures: Mapping[str, Any], width: int, *, glossary: bool) -> list[str]:
     """The summary, each line at most ``width`` columns wide and safe to show."""
+    lines = [line for name, value in summary_rows(facts, measures) for line in _row(name, value, width)]
+    if glossary:
+        lines += ["", "what the words mean"]
+        lines += [line for name, value in GLOSSARY.items() for line in _row(name, value, width)]
+    return lines
+
+
+def summary_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The summary as names and values; not made safe for a terminal."""
     rows = [
         *_setting_rows(facts),
         *_acceptance_rows(measures),
@@ -96,11 +105,7 @@ def summary_lines(facts: RunFacts, measures: Mapping[str, Any], width: int, *, g
     ]
     if facts.finished is not None:
         rows.append(("ended because", REASONS[facts.finished.reason]))
-    lines = [line for name, value in rows for line in _row(name, value, width)]
-    if glossary:
-        lines += ["", "what the words mean"]
-        lines += [line for name, value in GLOSSARY.items() for line in _row(name, value, width)]
-    return lines
+    return rows
 
 
 def _row(name: str, value: str, width: int) -> list[str]:

@@ -1,0 +1,217 @@
+"""A recording read in parts: opened by a scan for line ends, any event or round found by its number.
+
+Lines are parsed when they are asked for, so a file of 100,000 rounds opens in a fraction of a second and
+costs a few bytes of memory a line. The file may still be written: ``refresh`` takes what has come.
+
+``engine.recording`` says what the lines hold.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from engine.errors import RecordingError
+from engine.event_json import KINDS, event_from, from_json, parse_line
+from engine.events import Event
+from engine.recording import Keyframe, read_header
+from engine.user_text import shown_name
+
+LINE_LIMIT = 2**24
+"""Bytes of one line; a longer one is damage."""
+_CHUNK = 2**20
+_HEAD = 40
+"""Bytes of a line that say what kind of event it is."""
+_STEPS = (b'{"event":"Round"', b'{"event":"PlainStep"')
+_RUN = b'{"event":"RunStarted"'
+_KEYFRAME = b'{"event":"keyframe"'
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a run is in the file."""
+
+    line: int
+    """Of its RunStarted."""
+    first_step: int
+    """Index of its first round (or plain step), counted over the whole file."""
+
+
+class RecordingFile:
+    """An open recording. Not for two threads at once.
+
+    Lines are numbered from 0 without the header; a line that is torn or being written is not among them.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open and scan. Raises RecordingError for a file that is no recording, or cannot be read."""
+        self.name = shown_name(str(path))
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:
+            raise RecordingError(f"cannot read {self.name}: {_reason(error)}") from error
+        self._offsets = array("Q")  # where each line begins
+        self._end = 0  # bytes that were scanned: whole lines
+        self._steps = array("I")  # lines of rounds and plain steps
+        self._keyframes = array("I")
+        self._runs: list[RunPlace] = []
+        self.damage: str | None = None
+        """What is wrong with the file, if it cannot be read to its end."""
+        try:
+            self.header = self._read_header()
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; allowed twice."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _read_header(self) -> dict[str, Any]:
+        data = b""
+        while b"\n" not in data and len(data) <= LINE_LIMIT:
+            more = self._read(len(data), _CHUNK)
+            if not more:
+                break
+            data += more
+        first, newline, _ = data.partition(b"\n")
+        header = read_header(first, self.name, cut=not newline)
+        self._end = len(first) + len(newline)
+        return header
+
+    def refresh(self) -> int:
+        """Take the whole lines that have come since the last look. Returns how many there are."""
+        before = len(self._offsets)
+        rest, at = b"", self._end
+        while self.damage is None:
+            data = self._read(at + len(rest), _CHUNK)
+            if not data:
+                break
+            data = rest + data
+            start = 0
+            while (end := data.find(b"\n", start)) >= 0:
+                self._take(data[start : start + _HEAD], at + start)
+                start = end + 1
+            rest, at = data[start:], at + start
+            if len(rest) > LINE_LIMIT:
+                self.damage = f"{self.name}, line {len(self._offsets) + 2}: it is too long"
+        self._end = at
+        return len(self._offsets) - before
+
+    def _take(self, head: bytes, offset: int) -> None:
+        number = len(self._offsets)
+        self._offsets.append(offset)
+        if head.startswith(_STEPS):
+            self._steps.append(number)
+        elif head.startswith(_KEYFRAME):
+            self._keyframes.append(number)
+        elif head.startswith(_RUN):
+            self._runs.append(RunPlace(number, len(self._steps)))
+
+    # -- what is in it
+
+    @property
+    def lines(self) -> int:
+        """Whole lines after the header."""
+        return len(self._offsets)
+
+    @property
+    def steps(self) -> int:
+        """Rounds and plain steps, of all runs."""
+        return len(self._steps)
+
+    @property
+    def runs(self) -> tuple[RunPlace, ...]:
+        """The runs in their order."""
+        return tuple(self._runs)
+
+    @property
+    def torn(self) -> bool:
+        """Whether bytes without a line end follow the last whole line."""
+        return bool(self._read(self._end, 1))
+
+    def line_of_step(self, index: int) -> int:
+        """The line of a round or plain step. Raises IndexError."""
+        return self._steps[index]
+
+    def steps_before(self, line: int) -> int:
+        """How many rounds and plain steps come before a line."""
+        return bisect_right(self._steps, line - 1) if line else 0
+
+    def event(self, line: int) -> Event | None:
+        """The event of a line; None for a keyframe or a kind that is not known. Raises RecordingError."""
+        value = self._value(line)
+        kind = value.get("event")
+        if not isinstance(kind, str):
+            raise self._damaged(line, "it names no event")
+        if kind not in KINDS:
+            return None
+        try:
+            return event_from(KINDS[kind], value)
+        except ValueError as error:
+            raise self._damaged(line, str(error)) from error
+
+    def events(self, start: int = 0, end: int | None = None) -> Iterator[Event]:
+        """The events of some lines, in their order. Raises RecordingError at the first damaged one."""
+        for line in range(start, self.lines if end is None else min(end, self.lines)):
+            event = self.event(line)
+            if event is not None:
+                yield event
+
+    def keyframe_before(self, line: int) -> tuple[int, Keyframe] | None:
+        """The last keyframe in the run of a line that is not behind it, and its line."""
+        at = bisect_right(self._keyframes, line) - 1
+        run = self.run_of(line)
+        if at < 0 or run is None or self._keyframes[at] < self._runs[run].line:
+            return None
+        found = self._keyframes[at]
+        try:
+            return found, from_json(Keyframe, self._value(found))
+        except ValueError as error:
+            raise self._damaged(found, str(error)) from error
+
+    def run_of(self, line: int) -> int | None:
+        """Index of the run that a line belongs to; None before the first one."""
+        at = bisect_right([run.line for run in self._runs], line) - 1
+        return at if at >= 0 else None
+
+    # -- reading
+
+    def _value(self, line: int) -> dict[str, Any]:
+        if not 0 <= line < len(self._offsets):
+            raise IndexError(f"line {line} of {len(self._offsets)}")
+        start = self._offsets[line]
+        end = self._offsets[line + 1] if line + 1 < len(self._offsets) else self._end
+        data = self._read(start, end - start)
+        try:
+            return parse_line(data)
+        except ValueError as error:
+            raise self._damaged(line, str(error)) from error
+
+    def _damaged(self, line: int, why: str) -> RecordingError:
+        return RecordingError(f"{self.name}, line {line + 2}: {why}", "The file is damaged there.")
+
+    def _read(self, offset: int, count: int) -> bytes:
+        try:
+            return os.pread(self._fd, count, offset)
+        except OSError as error:
+            raise RecordingError(f"cannot read {self.name}: {_reason(error)}") from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    return reason[:1].lower() + reason[1:]

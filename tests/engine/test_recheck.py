@@ -1,0 +1,253 @@
+"""Recordings checked again: what the engine writes is sound, and every kind of change is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.sessions import ASK, configured, loaded
+from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
+
+from engine.config import Config
+from engine.draws import Draws, Stream
+from engine.events import (
+    BaselineFinished,
+    DraftToken,
+    EndReason,
+    Event,
+    Origin,
+    Round,
+    RunFinished,
+    RunStarted,
+    SegmentStarted,
+    Verdict,
+)
+from engine.philox import uniform24
+from engine.recheck import Finding, Grade, Recheck
+from engine.recording import read_recording
+from tui.compare import tokens_of
+from tui.demo import PATH
+from tui.export.report import build_report
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    tokenizer = tiny_tokenizer()
+    model = tiny_model("llama")
+    folder = tmp_path_factory.mktemp("pair")
+    target = save_folder(folder / "target", model, tokenizer)
+    return str(target), str(save_folder(folder / "drafter", noisy_copy(model, 0.3), tokenizer))
+
+
+def check(events: Sequence[Event]) -> list[Finding]:
+    recheck = Recheck()
+    return [finding for event in events for finding in recheck.add(event)]
+
+
+def events_of(config: Config, *, baseline: bool = True) -> list[Event]:
+    session = loaded(config)
+    events = list(session.generate(ASK))
+    if baseline:
+        events += session.baseline()
+    session.close()
+    return events
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**40), st.sampled_from(Stream), st.integers(1, 70))
+def test_the_draws_are_those_of_the_engine(seed: int, position: int, stream: Stream, count: int) -> None:
+    assert uniform24(seed, position, stream, count) == Draws(seed).uniform(position, stream, count).tolist()
+
+
+SAMPLINGS: tuple[dict[str, Any], ...] = (
+    {"temperature": 0},
+    {"temperature": 1.0, "seed": 3},
+    {"temperature": 0.6, "seed": 4, "top_k": 20},
+    {"temperature": 1.3, "seed": 5, "top_p": 0.8, "repetition_penalty": 1.2},
+    {"temperature": 0.9, "seed": 6, "min_p": 0.1},
+)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("strategy", ["random", "greedy", "lookup"])
+@pytest.mark.parametrize(
+    "end", [{"max_new_tokens": 24}, {"rounds": 5, "max_new_tokens": None}, {"stop": ["e"]}]
+)
+def test_a_run_of_the_engine_is_sound(
+    folders: tuple[str, str], sampling: dict[str, Any], strategy: str, end: dict[str, Any]
+) -> None:
+    target, drafter = folders
+    draft = {} if strategy == "lookup" else {"sample_strategy": strategy}
+    config = configured(
+        target, None if strategy == "lookup" else drafter, draft=draft, sampling=sampling, run=end
+    )
+    assert [finding for finding in check(events_of(config)) if finding.grade is not Grade.TIE] == []
+
+
+def test_greedy_match_is_sound(folders: tuple[str, str]) -> None:
+    rule = {"verify_strategy": "greedy_match"}
+    assert check(events_of(configured(*folders, verify=rule))) == []
+
+
+def test_the_recording_of_the_first_start_is_sound() -> None:
+    recheck = Recheck()
+    events = read_recording(PATH).events
+    assert [finding for event in events for finding in recheck.add(event)] == []
+    assert recheck.runs == 1
+    assert recheck.rounds > 10
+    assert recheck.checks > 1000
+
+
+# -- changes
+
+
+@pytest.fixture(scope="module")
+def sampled(folders: tuple[str, str]) -> list[Event]:
+    """Rounds of every kind, drawn at temperature 1, and their baseline."""
+    events = events_of(
+        configured(*folders, sampling={"temperature": 1.0, "seed": 11}, run={"max_new_tokens": 60})
+    )
+    rounds = [event for event in events if isinstance(event, Round)]
+    assert any(0 < each.n_accepted < 3 for each in rounds)
+    return events
+
+
+def changed(
+    events: Sequence[Event], kind: type[Any], change: Callable[[Any], Any], wanted: Any = None
+) -> list[Event]:
+    """The events with the first one of a kind, that is as wanted, changed."""
+    at = next(
+        index
+        for index, event in enumerate(events)
+        if isinstance(event, kind) and (wanted is None or wanted(event))
+    )
+    return [*events[:at], change(events[at]), *events[at + 1 :]]
+
+
+def partly(round_: Round) -> bool:
+    return 0 < round_.n_accepted < len(round_.drafts) and not round_.was_cut
+
+
+def draft(round_: Round, place: int, **values: Any) -> Round:
+    drafts: list[DraftToken] = list(round_.drafts)
+    drafts[place] = replace(drafts[place], **values)
+    return replace(round_, drafts=tuple(drafts))
+
+
+def target(round_: Round, **values: Any) -> Round:
+    return replace(round_, target=replace(round_.target, **values))
+
+
+CHANGES: dict[str, tuple[type[Event], Callable[[Any], Any], str]] = {
+    "a draw": (Round, lambda r: draft(r, 0, u=0.5), "draw"),
+    "no draw": (Round, lambda r: draft(r, 0, u=None), "draw"),
+    "p of an accepted draft": (Round, lambda r: draft(r, 0, p=0.0), "acceptance"),
+    "p of the rejected draft": (Round, lambda r: draft(r, r.n_accepted, p=1.0), "acceptance"),
+    "q of the rejected draft": (Round, lambda r: draft(r, r.n_accepted, q=1e-9), "acceptance"),
+    "a verdict": (Round, lambda r: draft(r, 0, verdict=Verdict.IGNORED), "verdicts"),
+    "one accepted more": (Round, lambda r: replace(r, n_accepted=r.n_accepted + 1), "verdicts"),
+    "a draft less": (Round, lambda r: replace(r, drafts=r.drafts[:-1]), "laws"),
+    "another origin": (Round, lambda r: target(r, origin=Origin.BONUS), "target"),
+    "an impossible correction": (Round, lambda r: target(r, p=1e-4, q=0.9), "target"),
+    "q of a correction": (Round, lambda r: target(r, q=None), "target"),
+    "another token": (Round, lambda r: replace(r, tokens=(r.tokens[0] + 1, *r.tokens[1:])), "commit"),
+    "a token less": (Round, lambda r: replace(r, tokens=r.tokens[:-1]), "cut"),
+    "a token taken back": (Round, lambda r: replace(r, taken_back=1), "cut"),
+    "another length": (Round, lambda r: replace(r, context_length=r.context_length + 1), "context"),
+    "another number": (Round, lambda r: replace(r, number=r.number + 1), "order"),
+    "other settings": (Round, lambda r: replace(r, settings_id=9), "settings"),
+    "a law out of order": (Round, lambda r: replace(r, p_top=(r.p_top[0][::-1], *r.p_top[1:])), "laws"),
+    "a time": (Round, lambda r: replace(r, verify_ms=-1.0), "time"),
+    "the seed": (
+        SegmentStarted,
+        lambda s: replace(s, settings=replace(s.settings, seed=s.settings.seed + 1)),
+        "draw",
+    ),
+    "the count of tokens": (RunFinished, lambda r: replace(r, tokens=r.tokens + 1), "counts"),
+    "the reason": (RunFinished, lambda r: replace(r, reason=EndReason.EOS), "cut"),
+    "the whole time": (RunFinished, lambda r: replace(r, decode_ms=r.decode_ms * 2 + 10), "time"),
+    "the limit": (RunStarted, lambda r: replace(r, max_new_tokens=20), "cut"),
+    "the ids of the baseline": (BaselineFinished, lambda b: replace(b, ids=b.ids[:-1]), "baseline"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_noticed(sampled: list[Event], name: str) -> None:
+    kind, change, noticed_by = CHANGES[name]
+    assert check(sampled) == []
+    found = check(changed(sampled, kind, change, partly if kind is Round else None))
+    assert noticed_by in {finding.check for finding in found if finding.grade is Grade.BUG}, found
+
+
+def test_a_round_that_is_left_out_or_told_twice_is_noticed(sampled: list[Event]) -> None:
+    at = next(index for index, event in enumerate(sampled) if isinstance(event, Round))
+    for events in ([*sampled[:at], *sampled[at + 1 :]], [*sampled[: at + 1], *sampled[at:]]):
+        assert {"order", "context"} <= {finding.check for finding in check(events)}
+
+
+def test_a_difference_of_rounding_is_called_so(sampled: list[Event]) -> None:
+    def rounded(value: float) -> float:
+        return float(torch.tensor(value, dtype=torch.float32))
+
+    def borderline(round_: Round) -> bool:
+        """u q is below its own rounding: one of the two says that the draft stands."""
+        first = round_.drafts[0] if round_.drafts else None
+        return first is not None and first.u is not None and first.u * first.q < rounded(first.u * first.q)
+
+    def nudge(round_: Round) -> Round:
+        first = round_.drafts[0]
+        assert first.u is not None
+        return draft(round_, 0, p=rounded(first.u * first.q))
+
+    found = check(changed(sampled, Round, nudge, borderline))
+    assert [finding.grade for finding in found if finding.check == "acceptance"] == [Grade.ROUNDING]
+
+
+def test_a_wrong_word_on_the_baseline_is_noticed(folders: tuple[str, str]) -> None:
+    events = events_of(configured(*folders))
+    assert check(events) == []
+    lied = changed(events, BaselineFinished, lambda b: replace(b, ids=(b.ids[0] + 1, *b.ids[1:])))
+    assert {finding.check for finding in check(lied)} == {"baseline"}
+
+
+def test_a_file_that_begins_in_the_middle_is_told(folders: tuple[str, str], tmp_path: Path) -> None:
+    events = [event for event in events_of(configured(*folders)) if not isinstance(event, RunStarted)]
+    assert {finding.check for finding in check(events)} == {"order"}
+
+
+def test_a_run_that_goes_on_with_another_drafter_is_one_run(folders: tuple[str, str]) -> None:
+    limits = {"max_new_tokens": 40}
+    first = configured(*folders, sampling={"temperature": 0.9, "seed": 2}, run=limits)
+    session = loaded(first)
+    events: list[Event] = []
+    for event in session.generate(ASK):
+        events.append(event)
+        if isinstance(event, Round) and event.number == 4:
+            session.cancel()
+    written = [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]
+    session.config = configured(folders[0], sampling={"temperature": 0.9, "seed": 2}, run=limits)
+    session.load()
+    events += session.generate(ASK, tuple(written), resumed=True)
+    session.close()
+    recheck = Recheck()
+    assert [finding for event in events for finding in recheck.add(event)] == []
+    assert recheck.runs == 1
+    elsewhere = changed(events, RunStarted, lambda r: replace(r, given=r.given[:-1]), lambda r: r.resumed)
+    assert "context" in {finding.check for finding in check(elsewhere)}
+    report = build_report({}, events)
+    assert len(report.runs) == 1
+    ids = [token.id for token in tokens_of(report.runs[0])]
+    assert ids == [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]

@@ -1,0 +1,224 @@
+"""The sub-commands on recordings: compare, export, verify. None of them loads a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import UserError
+from engine.recording import Recording, read_recording
+from engine.user_text import shown_name
+from tui.atomic_file import write_atomic
+from tui.safe_text import visible, visible_bytes
+from tui.terminal import Output
+
+if TYPE_CHECKING:
+    from tui.compare import Comparison, Token
+
+ParserClass = type[argparse.ArgumentParser]
+FORMATS = ("md", "json", "csv", "html")
+_SHOWN = 20
+"""Findings that are told one by one."""
+
+
+def _read(path: str) -> Recording:
+    """As much as can be read; what cannot is said on standard error."""
+    recording = read_recording(path, tolerant=True)
+    if recording.damage is not None:
+        _warn(f"{recording.damage}. What comes before it was read.")
+    elif recording.torn:
+        _warn("The last line is cut short; what comes before it was read.")
+    if recording.skipped:
+        _warn(f"{recording.skipped} lines of kinds that this version does not know were left out.")
+    return recording
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"warning: {visible(text, '')}\n")
+
+
+def _export(words: Sequence[str], parser_class: ParserClass) -> int:
+    parser = parser_class(
+        prog="spec export",
+        description="Write a recording as one HTML page, as Markdown, as JSON, or its rounds as CSV.",
+    )
+    parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
+    parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help=", ".join(FORMATS))
+    parser.add_argument("--output", "-o", metavar="FILE", help="where to; default: standard output")
+    options = parser.parse_args(words)
+    recording = _read(options.recording)
+    text = _written(recording, options.to)
+    if options.output is None:
+        _print(text)
+        return 0
+    target = Path(options.output)
+    if target.exists():
+        raise UserError(
+            f"{shown_name(options.output)} exists", "Give another name, or remove that file first."
+        )
+    write_atomic(target, text)
+    return 0
+
+
+def _print(text: str) -> None:
+    """To a pipe or file as it is; a terminal gets nothing that it would obey."""
+    output = Output(sys.stdout)
+    output.write(visible(text, "\n\t") if output.is_terminal else text)
+
+
+def _written(recording: Recording, form: str) -> str:
+    from tui.export.report import build_report
+
+    report = build_report(recording.header, recording.events, incomplete=not recording.whole)
+    if form == "html":
+        from tui.export.html import as_html
+
+        return as_html(report)
+    if form == "md":
+        from tui.export.markdown import as_markdown
+
+        return as_markdown(report)
+    from tui.export.tables import as_csv, as_json
+
+    return as_json(report) if form == "json" else as_csv(report)
+
+
+def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
+    parser = parser_class(
+        prog="spec verify",
+        description="Check every round of a recording again: acceptances from p, q and u, the draws from the"
+        " seed, what was committed, the counts. No model is needed. Exit code 1: something is wrong.",
+    )
+    parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(words)
+    from engine.recheck import Finding, Grade, Recheck
+
+    recording = _read(options.recording)
+    recheck = Recheck()
+    findings: list[Finding] = [found for event in recording.events for found in recheck.add(event)]
+    wrong = [found for found in findings if found.grade is Grade.BUG]
+    told: dict[str, Any] = {
+        "runs": recheck.runs,
+        "rounds": recheck.rounds,
+        "checks": recheck.checks,
+        "whole": recording.whole,
+        "findings": [
+            {
+                "run": found.run,
+                "round": found.round,
+                "check": found.check,
+                "grade": found.grade.value,
+                "text": found.text,
+            }
+            for found in findings
+        ],
+    }
+    if options.json:
+        sys.stdout.write(json.dumps(told) + "\n")
+        return 1 if wrong else 0
+    looked = f"{recheck.runs} runs, {recheck.rounds:,} rounds, {recheck.checks:,} checks"
+    for grade in Grade:
+        of_grade = [found for found in findings if found.grade is grade]
+        for found in of_grade[:_SHOWN]:
+            where = f"run {found.run}" + (f", round {found.round}" if found.round is not None else "")
+            _say(f"{grade.value}: {where}: {found.check}: {found.text}")
+        if len(of_grade) > _SHOWN:
+            _say(f"{grade.value}: {len(of_grade) - _SHOWN:,} more")
+    _say(f"{looked}: " + (f"{len(wrong):,} are wrong" if wrong else "nothing is wrong"))
+    return 1 if wrong else 0
+
+
+def _compare(words: Sequence[str], parser_class: ParserClass) -> int:
+    parser = parser_class(
+        prog="spec compare",
+        description="Set two recorded runs side by side: where their texts part, and their measures.",
+    )
+    parser.add_argument("first", metavar="A", help="made with --record")
+    parser.add_argument("second", metavar="B", help="another one, or the same file with --runs")
+    parser.add_argument(
+        "--runs",
+        nargs=2,
+        type=int,
+        metavar="N",
+        help="numbers of the runs in A and in B; default: the last ones",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(words)
+    from tui.compare import chosen_run, compare_runs
+    from tui.export.report import build_report
+
+    numbers = options.runs or (None, None)
+    runs = []
+    for path, number in zip((options.first, options.second), numbers, strict=True):
+        recording = _read(path)
+        runs.append(chosen_run(build_report(recording.header, recording.events), number, shown_name(path)))
+    comparison = compare_runs(*runs)
+    if options.json:
+        sys.stdout.write(json.dumps(comparison.as_dict()) + "\n")
+    else:
+        for line in _comparison_lines(comparison):
+            _say(line)
+    return 0
+
+
+def _comparison_lines(comparison: Comparison) -> Iterator[str]:
+    if not comparison.same_prompt:
+        yield "The prompts differ, so the answers need not agree."
+    at = comparison.difference
+    if at is None:
+        yield f"The answers are the same: {len(comparison.first_tokens)} tokens."
+    else:
+        yield f"The answers part at token {at + 1}:"
+        for name, tokens in (("A", comparison.first_tokens), ("B", comparison.second_tokens)):
+            yield f"  {name}  {_around(tokens, at)}"
+    yield ""
+    rows = [("", "A", "B", "B / A")]
+    for name, (first, second) in comparison.measures.items():
+        rows.append((name, _value(first), _value(second), _ratio(first, second)))
+    for name, (first, second) in comparison.settings.items():
+        rows.append((name, _value(first), _value(second), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in (1, 2, 3))]
+        yield "  ".join(cells).rstrip()
+
+
+def _around(tokens: Sequence[Token], at: int) -> str:
+    before = b"".join(token.piece for token in tokens[max(at - 8, 0) : at]).decode("utf-8", "replace")
+    if at >= len(tokens):
+        return f"...{visible(before, '')}  (it ends here)"
+    token = tokens[at]
+    piece = visible_bytes(token.piece) or "(nothing)"
+    return f"...{visible(before, '')}[{piece}]  id {token.id}, {token.origin.value}, round {token.round}"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "--"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+    return str(value)
+
+
+def _ratio(first: object, second: object) -> str:
+    if isinstance(first, bool) or isinstance(second, bool):
+        return ""
+    if not isinstance(first, int | float) or not isinstance(second, int | float) or not first:
+        return ""
+    return f"{second / first:.2f}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(visible(text, "") + "\n")
+
+
+COMMANDS: dict[str, Callable[[Sequence[str], ParserClass], int]] = {
+    "compare": _compare,
+    "export": _export,
+    "verify": _verify,
+}
