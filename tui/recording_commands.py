@@ -1,4 +1,4 @@
-"""The sub-commands on recordings: compare, export, verify. None of them loads a model."""
+"""The sub-commands on recordings: compare, export, verify. Only ``verify --models`` loads a model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from tui.safe_text import visible, visible_bytes
 from tui.terminal import Output
 
 if TYPE_CHECKING:
+    from engine.recheck import Finding
+    from engine.recheck_models import Repeated
     from tui.compare import Comparison, Token
 
 ParserClass = type[argparse.ArgumentParser]
@@ -90,17 +94,21 @@ def _written(recording: Recording, form: str) -> str:
 def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
     parser = parser_class(
         prog="spec verify",
-        description="Check every round of a recording again: acceptances from p, q and u, the draws from the"
-        " seed, what was committed, the counts. No model is needed. Exit code 1: something is wrong.",
+        description="Check every round of a recording again: acceptances from p, q and u, the draws from"
+        " the seed, what was committed, the counts. That needs no model. Exit code 1: something is wrong.",
     )
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--models", action="store_true", help="load the models too, and repeat every round with them"
+    )
     options = parser.parse_args(words)
-    from engine.recheck import Finding, Grade, Recheck
+    from engine.recheck import Grade, Recheck
 
     recording = _read(options.recording)
     recheck = Recheck()
     findings: list[Finding] = [found for event in recording.events for found in recheck.add(event)]
+    repeated = _repeat(recording, findings) if options.models else None
     wrong = [found for found in findings if found.grade is Grade.BUG]
     told: dict[str, Any] = {
         "runs": recheck.runs,
@@ -117,6 +125,7 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
             }
             for found in findings
         ],
+        "repeated": None if repeated is None else asdict(repeated),
     }
     if options.json:
         sys.stdout.write(json.dumps(told) + "\n")
@@ -129,8 +138,41 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
             _say(f"{grade.value}: {where}: {found.check}: {found.text}")
         if len(of_grade) > _SHOWN:
             _say(f"{grade.value}: {len(of_grade) - _SHOWN:,} more")
+    if repeated is not None:
+        for line in _repeated_lines(repeated):
+            _say(line)
     _say(f"{looked}: " + (f"{len(wrong):,} are wrong" if wrong else "nothing is wrong"))
     return 1 if wrong else 0
+
+
+def _repeat(recording: Recording, findings: list[Finding]) -> Repeated:
+    """Run everything again; adds to the findings."""
+    from engine.recheck_models import ModelRecheck
+    from engine.session import Session
+    from tui.console import Console
+    from tui.interrupts import Interrupts
+
+    console = Console(Output(sys.stdout), Output(sys.stderr))
+    console.working("starting the engine")
+    again = ModelRecheck(recording.header, Session)
+    with Interrupts(), closing(again):
+        again.load(console.show)
+        console.working("repeating the rounds")
+        findings += again.run(recording.events)
+        console.end_answer()
+    return again.result
+
+
+def _repeated_lines(repeated: Repeated) -> Iterator[str]:
+    yield (
+        f"repeated {repeated.rounds:,} rounds with the models: {repeated.identical:,} the same bit by bit,"
+        f" {repeated.same_tokens:,} with the same tokens; a probability differs by {repeated.drift:.2g}"
+    )
+    if repeated.left_out:
+        yield f"{repeated.left_out:,} rounds of another drafter were left out"
+    if repeated.first_difference is not None:
+        run, round_ = repeated.first_difference
+        yield f"a free run with the recorded seed parts at run {run}, round {round_}"
 
 
 def _compare(words: Sequence[str], parser_class: ParserClass) -> int:

@@ -248,3 +248,11 @@ def test_verify_reads_what_a_recorder_writes(tmp_path: Path) -> None:
     done = spec("verify", str(tmp_path / "empty.jsonl"))
     assert done.returncode == 0
     assert b"0 rounds" in done.stdout
+
+
+def test_verify_repeats_the_shipped_recording_with_the_built_in_model() -> None:
+    done = spec("verify", str(PATH), "--models", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["repeated"]["rounds"] == told["rounds"] > 10
+    assert not [finding for finding in told["findings"] if finding["grade"] == "BUG"]
