@@ -91,14 +91,18 @@ class SpecApp(KeyOrder[int], CommandApp):
         launch = self.launch
         if launch.problem is not None:
             self.say(launch.problem, "warning")
-        if launch.demo:
+        if launch.replay is not None:
+            self.play(launch.replay)
+        elif launch.demo:
             self.action_demo_play()
         self._conversation_changed()
         self.show()
         if launch.load:
             self.load(launch.config)
-        waiting = launch.demo or (
-            launch.load and not self.lab.answered and bool(launch.conversation.messages)
+        waiting = (
+            launch.demo
+            or launch.replay is not None
+            or (launch.load and not self.lab.answered and bool(launch.conversation.messages))
         )
         self.live.go_to("output" if waiting else "write")
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from tui.actions import Now, applies, topics
 from tui.app_settings import SettingsApp
-from tui.demo import load_demo
+from tui.demo import Demo, load_demo
 from tui.themes import THEMES
 from tui.widgets.messages import BranchRequested
 
@@ -128,11 +128,16 @@ class CommandApp(SettingsApp):
             self.say("There is no recording with this program.")
             return
 
-        def play() -> None:
+        self.play(demo)
+
+    def play(self, demo: Demo) -> None:
+        """Show a recording, when what is on its way has ended."""
+
+        def show() -> None:
             self.recorded = demo.names
             self.lab.play(demo.source, demo.messages)
 
-        self.lab.when_free(play)
+        self.lab.when_free(show)
 
     def action_app_help(self) -> None:
         from tui.screens.help import HelpScreen, Topic, topic_of

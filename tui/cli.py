@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.recording import Recorder
     from tui.console import Console
 
-SUBCOMMANDS = ("compare", "export", "models", "paths", "schema", "verify")
+SUBCOMMANDS = ("compare", "export", "models", "paths", "replay", "schema", "verify")
 """First words that are no configuration; a file of such a name is written ./schema."""
 
 WELCOME = """\
@@ -52,6 +52,7 @@ presets:
 other commands:
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files
+  spec replay   play a recording, in the app or as lines
   spec schema   the JSON Schema of a configuration file, or of recordings
   spec verify   check the arithmetic of a recording again
 

@@ -1,4 +1,4 @@
-"""The recorded run that ships with the program: something to look at before any model is there."""
+"""Recordings to play, and the one that ships with the program: something to see before any model is there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.context import Message, messages_from
 from engine.errors import SpeculateError
-from engine.recording import read_recording
+from engine.recording import Recording, read_recording
 from tui.source import ReplayClock, ReplaySource
 
 PATH = Path(__file__).parents[1] / "engine" / "assets" / "demo.jsonl"
@@ -27,15 +27,32 @@ class Demo:
 
 
 def load_demo(path: Path = PATH, now: Callable[[], float] = monotonic) -> Demo | None:
-    """The recording; None where there is none, or none that can be read: it is no reason not to start."""
+    """The shipped recording; None where there is none, or none that can be read: it is no reason not to
+    start."""
     if not path.is_file():
         return None
     try:
-        recording = read_recording(path)
-        messages = messages_from(recording.header.get("context"), path.name)
+        return to_play(read_recording(path), path.name, now)
     except SpeculateError:
         return None
-    return Demo(ReplaySource(recording.events, ReplayClock(now)), messages, _names(recording.header))
+
+
+def to_play(
+    recording: Recording, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0
+) -> Demo:
+    """A recording, ready to be played from its beginning at so many times its pace.
+
+    Args:
+        name: of the file, for messages.
+        now: a monotonic clock in seconds.
+
+    Raises:
+        ContextError: the messages in its header are none. One without messages is played without them.
+    """
+    context = recording.header.get("context")
+    messages = messages_from(context, name) if context else ()
+    clock = ReplayClock(now, speed)
+    return Demo(ReplaySource(recording.events, clock), messages, _names(recording.header))
 
 
 def _names(header: dict[str, Any]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from engine.config import Config, Override, load_config
 from engine.context import Message, preset_context
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
+from tui.demo import Demo
 
 DEFAULT_PRESET = "builtin"
 
@@ -27,7 +28,9 @@ class Launch:
     load: bool = False
     """Load the pair at once; what has to be fetched is asked for."""
     demo: bool = False
-    """Play the recording first."""
+    """Play the shipped recording first."""
+    replay: Demo | None = None
+    """Play this recording first."""
     ascii: bool = False
     keymap: dict[str, str] = field(default_factory=dict)
     """Other keys by the id of their action."""

@@ -1,4 +1,4 @@
-"""The sub-commands on recordings: compare, export, verify. Only ``verify --models`` loads a model."""
+"""The sub-commands on recordings: compare, export, replay, verify. Only ``verify --models`` loads a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 20
 """Findings that are told one by one."""
 
 
-def _read(path: str) -> Recording:
+def read(path: str) -> Recording:
     """As much as can be read; what cannot is said on standard error."""
     recording = read_recording(path, tolerant=True)
     if recording.damage is not None:
@@ -54,7 +54,7 @@ def _export(words: Sequence[str], parser_class: ParserClass) -> int:
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help=", ".join(FORMATS))
     parser.add_argument("--output", "-o", metavar="FILE", help="where to; default: standard output")
     options = parser.parse_args(words)
-    recording = _read(options.recording)
+    recording = read(options.recording)
     text = _written(recording, options.to)
     if options.output is None:
         _print(text)
@@ -105,7 +105,7 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
     options = parser.parse_args(words)
     from engine.recheck import Grade, Recheck
 
-    recording = _read(options.recording)
+    recording = read(options.recording)
     recheck = Recheck()
     findings: list[Finding] = [found for event in recording.events for found in recheck.add(event)]
     repeated = _repeat(recording, findings) if options.models else None
@@ -175,6 +175,12 @@ def _repeated_lines(repeated: Repeated) -> Iterator[str]:
         yield f"a free run with the recorded seed parts at run {run}, round {round_}"
 
 
+def _replay(words: Sequence[str], parser_class: ParserClass) -> int:
+    from tui.replay_command import replay
+
+    return replay(words, parser_class)
+
+
 def _compare(words: Sequence[str], parser_class: ParserClass) -> int:
     parser = parser_class(
         prog="spec compare",
@@ -197,7 +203,7 @@ def _compare(words: Sequence[str], parser_class: ParserClass) -> int:
     numbers = options.runs or (None, None)
     runs = []
     for path, number in zip((options.first, options.second), numbers, strict=True):
-        recording = _read(path)
+        recording = read(path)
         runs.append(chosen_run(build_report(recording.header, recording.events), number, shown_name(path)))
     comparison = compare_runs(*runs)
     if options.json:
@@ -262,5 +268,6 @@ def _say(text: str) -> None:
 COMMANDS: dict[str, Callable[[Sequence[str], ParserClass], int]] = {
     "compare": _compare,
     "export": _export,
+    "replay": _replay,
     "verify": _verify,
 }

@@ -162,6 +162,21 @@ class ReplaySource:
         if self._until:
             self.clock.jump(max(self.clock.time, self._times[self._until - 1]))
 
+    def skip_to(self, number: int) -> bool:
+        """Go on from the next round (or plain step) of that number: the next poll tells all that comes before
+        it. Whether there is one."""
+        found = (
+            at
+            for at in range(self._next, len(self._events))
+            if isinstance(event := self._events[at], Round | PlainStep) and event.number == number
+        )
+        at = next(found, None)
+        if at is None:
+            return False
+        self._until = at
+        self.clock.jump(max(self.clock.time, self._times[at - 1] if at else 0.0))
+        return True
+
     def step_token(self, state: ViewState) -> RevealNext:
         """Stand still after the next token. What it gives has to be reduced BEFORE the next poll."""
         self.clock.pause()

@@ -1,0 +1,106 @@
+"""``spec replay``: on a terminal in the app, elsewhere as lines."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.app import driven
+from support.pty_app import PtyApp
+
+from engine.events import Round
+from engine.recording import read_recording
+from tui.conversation import Conversation
+from tui.demo import PATH, to_play
+from tui.source import ReplaySource
+
+
+def homes(folder: Path) -> dict[str, str]:
+    names = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
+    return {name: str(folder / sub) for name, sub in names.items()}
+
+
+def spec(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "tui", *words], input=data, capture_output=True, check=False)
+
+
+def answer() -> str:
+    return "".join(event.text for event in read_recording(PATH).events if isinstance(event, Round))
+
+
+def told(source: ReplaySource) -> list[int]:
+    return [event.number for event in source.poll() if isinstance(event, Round)]
+
+
+def test_a_round_is_skipped_to() -> None:
+    now = [0.0]
+    replay = to_play(read_recording(PATH), "demo", lambda: now[0]).source
+    assert replay.skip_to(5)
+    replay.play()
+    assert told(replay) == [1, 2, 3, 4]
+    assert told(replay) == []
+    now[0] += 60.0
+    assert told(replay)[0] == 5
+    assert not replay.skip_to(3)
+
+
+def test_it_plays_faster() -> None:
+    now = [0.0]
+    slow, fast = (to_play(read_recording(PATH), "demo", lambda: now[0], speed).source for speed in (1.0, 8.0))
+    for source in (slow, fast):
+        source.skip_to(2)
+        source.play()
+        told(source)
+    now[0] = 0.3
+    assert len(told(fast)) > len(told(slow))
+
+
+@pytest.mark.parametrize("where", ["file", "pipe"])
+def test_the_answer_is_printed(where: str) -> None:
+    words = ("replay", str(PATH) if where == "file" else "-", "--print", "--speed", "16")
+    done = spec(*words, data=b"" if where == "file" else PATH.read_bytes())
+    assert done.returncode == 0
+    assert done.stdout.decode().strip() == answer().strip()
+    assert b"round 3:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "99"), b"no round 99"),
+        (("--speed", "0"), b"from 0.1 to 16"),
+        ((), b"the app needs a terminal"),
+    ],
+)
+def test_what_cannot_be_played_is_told(words: tuple[str, ...], said: bytes) -> None:
+    done = spec("replay", str(PATH), *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_the_app_plays_it_and_brings_the_own_conversation_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        replay = to_play(read_recording(PATH), "demo", speed=16.0)
+        async with driven(tmp_path, load=False, replay=replay, messages=()) as app:
+            await app.until(lambda: app.lab.replay is not None, "the recording")
+            await app.until(lambda: app.lab.replay is not None and app.lab.replay.at_end, "its end")
+            rounds = [event for event in read_recording(PATH).events if isinstance(event, Round)]
+            await app.until(lambda: len(app.lab.state.rounds) == len(rounds), "all rounds")
+            assert "".join(app.lab.state.text).startswith(answer())
+            app.lab.go_live()
+            assert app.lab.conversation.messages == Conversation().messages
+
+    asyncio.run(go())
+
+
+def test_the_command_opens_the_app(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "tui", "replay", str(PATH), "--speed", "16"]
+    with PtyApp(argv, cwd=tmp_path, env=homes(tmp_path)) as app:
+        app.until("REPLAY")
+        app.until("round 19")
+        app.press(b"\x11")
+        assert app.wait() == 0
+        app.assert_restored()

@@ -1,0 +1,91 @@
+"""``spec replay``: a recording is played, in the app or as a headless run is printed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.errors import UserError
+from engine.user_text import shown_name
+from tui.recording_commands import ParserClass, read
+from tui.terminal import Output
+
+if TYPE_CHECKING:
+    from tui.demo import Demo
+
+_SPEEDS = (0.1, 16.0)
+_LONGEST_SLEEP_S = 0.2
+
+
+def replay(words: Sequence[str], parser_class: ParserClass) -> int:
+    """Run the sub-command and return the exit code. Raises SpeculateError."""
+    parser = parser_class(
+        prog="spec replay", description="Play a recording at its own pace, in the app or as lines."
+    )
+    parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help="times its own pace, 0.1 to 16"
+    )
+    parser.add_argument("--from", dest="start", type=int, metavar="N", help="begin with round N")
+    parser.add_argument("--print", action="store_true", help="print it as a headless run is printed")
+    parser.add_argument("--ascii", action="store_true", help="the app draws with ASCII signs only")
+    options = parser.parse_args(words)
+    from tui.demo import to_play
+
+    recording = read(options.recording)
+    played = to_play(recording, shown_name(options.recording), speed=options.speed)
+    if options.start is not None and not played.source.skip_to(options.start):
+        raise UserError(f"the recording has no round {options.start}", "spec verify says how many it has.")
+    if options.print:
+        return _print(played)
+    if options.recording == "-" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("the app needs a terminal", "Add --print to play it without one.")
+    from engine.config import load_config
+    from tui.conversation import Conversation
+    from tui.conversation_store import ConversationStore
+    from tui.keymap import load_keymap
+    from tui.launch import DEFAULT_PRESET, Launch
+    from tui.start import run_app
+
+    ascii_only = options.ascii or not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+    launch = Launch(
+        load_config(DEFAULT_PRESET),
+        Conversation(),
+        ConversationStore(),
+        ascii=ascii_only,
+        keymap=load_keymap(),
+        replay=played,
+    )
+    return run_app(launch)
+
+
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not _SPEEDS[0] <= speed <= _SPEEDS[1]:
+        raise argparse.ArgumentTypeError(f"from {_SPEEDS[0]} to {_SPEEDS[1]:g}")
+    return speed
+
+
+def _print(played: Demo) -> int:
+    from engine.events import Event
+    from tui.console import Console
+    from tui.interrupts import Interrupts
+
+    console = Console(Output(sys.stdout), Output(sys.stderr), verbose=True)
+    source = played.source
+    source.play()
+    with Interrupts() as interrupts:
+        try:
+            while not source.at_end:
+                for event in source.poll():
+                    if isinstance(event, Event):
+                        console.show(event)
+                time.sleep(min(source.next_due_s or 0.0, _LONGEST_SLEEP_S))
+        except KeyboardInterrupt:
+            return interrupts.exit_code
+        finally:
+            console.end_answer()
+    return 0
