@@ -155,8 +155,7 @@ class SpecApp(KeyOrder[int], CommandApp):
     def _frame(self) -> None:
         """Show what was taken."""
         if self.screen_stack and self.lab.state is not self._shown:
-            if self.lab.state.target is not self._shown.target:
-                self._preview()
+            self._preview()  # the target comes a moment before the load is over
             self.show()
         self._wait_for_replay()
 

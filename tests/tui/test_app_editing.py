@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,17 @@ def test_a_finished_answer_is_drawn_once_whatever_is_done_to_it(tmp_path: Path) 
                 assert answers() == count == len(app.lab.conversation) - 1, keys
 
     asyncio.run(go())
+
+
+def test_the_prompt_is_shown_though_the_load_ends_a_frame_after_the_target_came(tmp_path: Path) -> None:
+    async def test(app: Driven) -> None:
+        await app.until(lambda: app.lab.state.prompt_pieces, "the prompt")
+        app.app._previewed = None
+        app.lab.state = replace(app.lab.state, prompt=(), prompt_pieces=(), phase=Phase.LOADING)
+        app.app._frame()
+        assert not app.lab.loaded
+        app.lab.state = replace(app.lab.state, phase=Phase.READY)
+        app.app._frame()
+        await app.until(lambda: app.lab.state.prompt_pieces, "the prompt")
+
+    run(tmp_path, test)
