@@ -91,7 +91,8 @@ class ModelRecheck:
         for event in events:
             if isinstance(event, RunStarted):
                 if event.mode == "speculative" and not (event.resumed and repeater is not None):
-                    repeater = _Repeater(self._session.pair, event, self.result)
+                    ignore_eos = self._session.config.run.ignore_eos
+                    repeater = _Repeater(self._session.pair, event, self.result, ignore_eos=ignore_eos)
                 elif repeater is not None and event.resumed:
                     repeater.resumed(event)
             elif repeater is None:
@@ -119,8 +120,9 @@ def recorded_config(header: dict[str, Any]) -> Config:
 class _Repeater:
     """One run, repeated."""
 
-    def __init__(self, pair: Pair, started: RunStarted, result: Repeated) -> None:
+    def __init__(self, pair: Pair, started: RunStarted, result: Repeated, *, ignore_eos: bool) -> None:
         self._pair = pair
+        self._eos_ids = frozenset() if ignore_eos else pair.target.eos_ids
         self._started = started
         self._result = result
         self._answer: Answer | None = None
@@ -166,7 +168,7 @@ class _Repeater:
         limits = Limits(
             max(started.max_new_tokens - len(self._ids), 1),
             pair.target.context_length,
-            frozenset() if self._ignores_eos() else pair.target.eos_ids,
+            self._eos_ids,
             started.stop,
         )
         answer = Answer(tokens, pair.target.text, limits)
@@ -177,10 +179,6 @@ class _Repeater:
             pass
         self._answer = answer
         return answer
-
-    def _ignores_eos(self) -> bool:
-        """Whether an end of text is among the recorded tokens that something follows."""
-        return any(id_ in self._pair.target.eos_ids for id_ in self._ids)
 
     # -- comparing
 

@@ -145,7 +145,7 @@ class Recorder:
         except OSError as error:
             self._give_up()
             self.failure = DiskError(
-                f"the recording {self.path} is not complete: {_reason(error)}",
+                f"the recording {self.path} is not complete: {reason_of(error)}",
                 "Free some space or record to another place; the lines written before are whole.",
             )
             raise self.failure from error
@@ -222,7 +222,7 @@ def read_recording(path: str | Path, *, tolerant: bool = False) -> Recording:
             with Path(path).open("rb") as file:
                 data = file.read(SIZE_LIMIT + 1)
     except OSError as error:
-        raise RecordingError(f"cannot read {name}: {_reason(error)}", _HOW) from error
+        raise RecordingError(f"cannot read {name}: {reason_of(error)}", _HOW) from error
     except ValueError as error:
         raise RecordingError(f"{name} is not a possible file name", _HOW) from error
     if len(data) > SIZE_LIMIT:
@@ -326,7 +326,7 @@ def _create(path: Path) -> tuple[int, bool]:
             fd = os.open(path, flags, 0o600)
     except OSError as error:
         kind = DiskError if error.errno in _DISK_FULL else RecordingError
-        raise kind(f"cannot record to {path}: {_reason(error)}", hint) from error
+        raise kind(f"cannot record to {path}: {reason_of(error)}", hint) from error
     except ValueError as error:
         raise RecordingError(f"cannot record to {str(path)!r}: {error}", hint) from error
     status = os.fstat(fd)
@@ -341,6 +341,7 @@ def _create(path: Path) -> tuple[int, bool]:
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
-def _reason(error: OSError) -> str:
-    reason = error.strerror or str(error)
+def reason_of(error: OSError | ValueError) -> str:
+    """What the system says, to go on in a sentence."""
+    reason = getattr(error, "strerror", None) or str(error)
     return reason[:1].lower() + reason[1:]

@@ -19,7 +19,7 @@ from typing import Any, Self
 from engine.errors import RecordingError
 from engine.event_json import KINDS, event_from, from_json, parse_line
 from engine.events import Event
-from engine.recording import Keyframe, read_header
+from engine.recording import Keyframe, read_header, reason_of
 from engine.user_text import shown_name
 
 LINE_LIMIT = 2**24
@@ -54,7 +54,7 @@ class RecordingFile:
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
-            raise RecordingError(f"cannot read {self.name}: {_reason(error)}") from error
+            raise RecordingError(f"cannot read {self.name}: {reason_of(error)}") from error
         self._offsets = array("Q")  # where each line begins
         self._end = 0  # bytes that were scanned: whole lines
         self._steps = array("I")  # lines of rounds and plain steps
@@ -209,9 +209,4 @@ class RecordingFile:
         try:
             return os.pread(self._fd, count, offset)
         except OSError as error:
-            raise RecordingError(f"cannot read {self.name}: {_reason(error)}") from error
-
-
-def _reason(error: OSError | ValueError) -> str:
-    reason = getattr(error, "strerror", None) or str(error)
-    return reason[:1].lower() + reason[1:]
+            raise RecordingError(f"cannot read {self.name}: {reason_of(error)}") from error

@@ -18,7 +18,7 @@ from tui.widgets.inputs import ChatInput
 from tui.widgets.messages import BranchRequested
 
 if TYPE_CHECKING:
-    from tui.screens.message import Branch
+    from tui.screens.branch import Branch
 
 Edit = Callable[[Conversation], Conversation]
 REGENERATE, KEEP = "regenerate", "keep"
@@ -215,7 +215,7 @@ class MessageApp(ModelApp):
     @on(BranchRequested)
     def branch_at(self, event: BranchRequested) -> None:
         """Choose another token in place of one of the answer; in a recording, which has no models, say so."""
-        from tui.screens.message import AlternativesModal
+        from tui.screens.branch import AlternativesModal
 
         state = self.lab.state
         if self.lab.replay is not None:

@@ -188,10 +188,10 @@ def _app(options: argparse.Namespace, session_factory: SessionFactory | None) ->
     from tui.keymap import load_keymap
     from tui.launch import first_launch, launch_with
     from tui.start import run_app
+    from tui.terminal import Output
 
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     looks: dict[str, Any] = {
-        "ascii_only": options.ascii or not encoding.startswith("utf"),
+        "ascii_only": options.ascii or Output(sys.stdout).ascii_only,
         "keymap": load_keymap(),
     }
     if options.config is None:

@@ -50,12 +50,11 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
     from tui.launch import DEFAULT_PRESET, Launch
     from tui.start import run_app
 
-    ascii_only = options.ascii or not (sys.stdout.encoding or "ascii").lower().startswith("utf")
     launch = Launch(
         load_config(DEFAULT_PRESET),
         Conversation(),
         ConversationStore(),
-        ascii=ascii_only,
+        ascii=options.ascii or Output(sys.stdout).ascii_only,
         keymap=load_keymap(),
         replay=played,
     )

@@ -153,6 +153,7 @@ def target(round_: Round, **values: Any) -> Round:
 
 CHANGES: dict[str, tuple[type[Event], Callable[[Any], Any], str]] = {
     "a draw": (Round, lambda r: draft(r, 0, u=0.5), "draw"),
+    "a draw beyond float32": (Round, lambda r: draft(r, 0, u=1e300), "draw"),
     "no draw": (Round, lambda r: draft(r, 0, u=None), "draw"),
     "p of an accepted draft": (Round, lambda r: draft(r, 0, p=0.0), "acceptance"),
     "p of the rejected draft": (Round, lambda r: draft(r, r.n_accepted, p=1.0), "acceptance"),

@@ -18,6 +18,7 @@ from engine.events import Event, Round
 from engine.recheck_models import ModelRecheck, Repeated
 from engine.recheck_round import Finding, Grade
 from engine.session import Session
+from engine.session_core import Tell
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -96,6 +97,39 @@ def test_a_run_comes_out_the_same_bit_by_bit(
     assert (result.rounds, result.identical, result.same_tokens) == (rounds, rounds, rounds)
     assert result.first_difference is None
     assert result.drift == 0
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_an_end_of_text_ends_the_answer_or_not_as_it_was_recorded(
+    folders: tuple[str, str], ignored: bool
+) -> None:
+    run = {"ignore_eos": True, "max_new_tokens": 24}
+    _, events = recorded(configured(*folders, run=run))
+    rounds = [event.tokens for event in events if isinstance(event, Round)]
+    ending = next(
+        tokens[0]
+        for at, tokens in enumerate(rounds)
+        if at and len(tokens) > 1 and tokens[0] not in {id_ for before in rounds[:at] for id_ in before}
+    )
+
+    class Ending(Session):
+        """Its target ends a text with a token that the answer has."""
+
+        def load(self, tell: Tell = lambda _: None) -> None:
+            super().load(tell)
+            self.pair.target.eos_ids = frozenset({ending})
+
+    session = Ending(configured(*folders, run={**run, "ignore_eos": ignored}))
+    session.load()
+    events = list(session.generate(ASK))
+    written = [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]
+    assert (ending in written[:-1]) == ignored
+    recheck = ModelRecheck(session.header(), Ending)
+    session.close()
+    recheck.load()
+    assert list(recheck.run(events)) == []
+    assert recheck.result.identical == recheck.result.rounds > 0
+    recheck.close()
 
 
 @pytest.fixture(scope="module")

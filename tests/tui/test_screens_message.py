@@ -21,18 +21,11 @@ from engine.context import Message
 from engine.errors import DoesNotFit
 from engine.events import Alternative, Failed
 from tui.key_text import key_text
+from tui.screens.branch import AlternativesModal, Branch
 from tui.screens.conversations import ago
 from tui.screens.editor import EditorModal
 from tui.screens.help import HelpScreen, Topic, topic_of
-from tui.screens.message import (
-    AlternativesModal,
-    Branch,
-    Choice,
-    ChoiceModal,
-    ConfirmModal,
-    ErrorModal,
-    TextModal,
-)
+from tui.screens.message import Choice, ChoiceModal, ConfirmModal, ErrorModal, TextModal
 from tui.screens.settings import SettingsScreen
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeInput

@@ -221,7 +221,7 @@ def _error(app: Played) -> None:
 
 
 def _alternatives(app: Played) -> None:
-    from tui.screens.message import AlternativesModal
+    from tui.screens.branch import AlternativesModal
 
     entries = [Alternative(number, b" word", 0.2) for number in range(4)]
     app.push_screen(AlternativesModal(entries, 0, "here"))

@@ -19,19 +19,8 @@ from engine.errors import SpeculateError
 from engine.events import Failed
 from tui.clipboard import copy
 from tui.safe_text import visible
-from tui.screens.branch import AlternativesModal, Branch
 from tui.screens.dialog import Dialog, plain
 from tui.widgets.inputs import SafeInput
-
-__all__ = [
-    "AlternativesModal",
-    "Branch",
-    "Choice",
-    "ChoiceModal",
-    "ConfirmModal",
-    "ErrorModal",
-    "TextModal",
-]
 
 
 class ErrorModal(Dialog[None]):
