@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from engine import events
+from engine.context import ROLES
 from engine.errors import InvariantError
 from engine.events import Event
 
@@ -66,7 +67,7 @@ def plain(value: Any) -> Any:
     """A dataclass, and whatever its fields hold, as JSON values."""
     if is_dataclass(value):
         return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, bytes):
         try:
@@ -98,6 +99,7 @@ def _conditions(event: Event) -> Iterator[tuple[bool, str]]:
     if isinstance(event, events.RunStarted):
         yield len(event.prompt) == len(event.prompt_pieces), "prompt and prompt_pieces differ in length"
         yield len(event.given) == len(event.given_pieces), "given and given_pieces differ in length"
+        yield all(message.role in ROLES for message in event.messages), "a message has a role that is none"
     elif isinstance(event, events.Round):
         yield event.number >= 1, "the number of a round is 1 or more"
         yield 0 <= event.n_accepted <= len(event.drafts), "n_accepted is more than was drafted"
@@ -129,8 +131,9 @@ def _build(kind: Any) -> Decoder:
         item, dots = get_args(kind)
         assert dots is ..., f"{kind}: only tuples of one type are recorded"
         return _sequence(_decoder(item))
-    if get_origin(kind) is dict:
-        return _exactly(dict)
+    if get_origin(kind) is list:
+        items = _sequence(_decoder(get_args(kind)[0]))
+        return lambda value: list(items(value))
     if issubclass(kind, Enum):
         decode_enum: Decoder = kind
         return decode_enum

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.context import Message
+
 
 class Verdict(StrEnum):
     """What became of a draft token."""
@@ -203,6 +205,8 @@ class RunStarted(Event):
     resumed: bool = False
     """The run before goes on with other models: ``given`` is all it has written. Numbers of rounds, limits
     and the measures of the run's end go on too."""
+    messages: tuple[Message, ...] = ()
+    """What is answered. Empty in recordings of versions that did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +294,12 @@ class Round(Event):
         """Where each committed token comes from, parallel to ``tokens``."""
         own = () if self.was_cut else (self.target.origin,)
         return (Origin.ACCEPTED,) * self.accepted + own
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]:
+        """Bytes of each committed token, parallel to ``tokens``."""
+        own = () if self.was_cut else (self.target.piece,)
+        return tuple(draft.piece for draft in self.drafts[: self.accepted]) + own
 
 
 @dataclass(frozen=True, slots=True)

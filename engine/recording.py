@@ -20,43 +20,22 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DiskError, RecordingError
-from engine.event_json import KINDS, dump_line, event_from, from_json, parse_line, to_json
-from engine.events import Event, PlainStep, Round, RunStarted, SegmentStarted
-from engine.stats import Statistics
+from engine.event_json import KINDS, dump_line, event_from, from_json, parse_line, plain, to_json
+from engine.events import Event
+from engine.keyframes import Keyframe, KeyframeMaker
 from engine.user_text import shown_name, size_text
 
 FORMAT = "naive-speculate-recording"
 VERSION = 1
 SIZE_LIMIT = 2**30
 """Bytes that are read whole."""
-KEYFRAME_EVERY = 64
-"""Rounds (or plain steps) of a run between two keyframes."""
 
 _HOW = "A recording is made with --record FILE."
-
-
-@dataclass(frozen=True, slots=True)
-class Keyframe:
-    """What the lines before it in its run add up to."""
-
-    seq: int
-    """Of the round before it."""
-    t_ns: int
-    run: int
-    number: int
-    """Rounds (or plain steps) of the run so far."""
-    settings_id: int
-    tokens: int
-    """Tokens of the answer so far."""
-    text: int
-    """Characters of the answer so far."""
-    statistics: dict[str, Any]
-    """``Statistics.to_state()`` of the run so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +72,7 @@ class Recorder:
         self.failure: DiskError | None = None
         """Why the recording ended early, if it did."""
         self._waiting: list[Event] = []
-        self._progress = _Progress()
+        self._keyframes = KeyframeMaker()
         fd, self._is_new = _create(self.path)
         self._fd: int | None = fd
         self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
@@ -122,8 +101,8 @@ class Recorder:
             self._waiting.append(event)
             return
         self._line(to_json(event))
-        if keyframe := self._progress.add(event):
-            self._line({"event": "keyframe", **asdict(keyframe)})
+        if keyframe := self._keyframes.add(event):
+            self._line({"event": "keyframe", **plain(keyframe)})
 
     def close(self) -> None:
         """Close the file; allowed twice."""
@@ -161,47 +140,6 @@ class Recorder:
         except OSError:
             # The disk refuses this too. A reader drops a torn last line, so nothing is lost by it.
             self._fd = None
-
-
-class _Progress:
-    """What a keyframe needs, folded from the events of the run so far."""
-
-    def __init__(self) -> None:
-        self._reset(0)
-
-    def _reset(self, run: int) -> None:
-        self.run = run
-        self.number = self.tokens = self.text = self.settings_id = 0
-        self.statistics = Statistics()
-
-    def add(self, event: Event) -> Keyframe | None:
-        if isinstance(event, RunStarted) and not event.resumed:
-            self._reset(event.run)
-        elif isinstance(event, SegmentStarted):
-            self.settings_id = event.settings_id
-        elif isinstance(event, Round | PlainStep):
-            return self._add_step(event)
-        return None
-
-    def _add_step(self, step: Round | PlainStep) -> Keyframe | None:
-        self.number += 1
-        self.text += len(step.text)
-        self.tokens -= step.taken_back
-        if isinstance(step, Round):
-            self.tokens += len(step.tokens)
-            self.statistics.add(step)
-        else:
-            self.tokens += 1
-        if self.number % KEYFRAME_EVERY:
-            return None
-        return Keyframe(
-            *(step.seq, step.t_ns, self.run),
-            number=self.number,
-            settings_id=self.settings_id,
-            tokens=self.tokens,
-            text=self.text,
-            statistics=self.statistics.to_state(),
-        )
 
 
 def read_recording(path: str | Path, *, tolerant: bool = False) -> Recording:

@@ -9,9 +9,10 @@ costs a few bytes of memory a line. The file may still be written: ``refresh`` t
 from __future__ import annotations
 
 import os
+import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,15 +20,19 @@ from typing import Any, Self
 from engine.errors import RecordingError
 from engine.event_json import KINDS, event_from, from_json, parse_line
 from engine.events import Event
-from engine.recording import Keyframe, read_header, reason_of
+from engine.keyframes import Keyframe
+from engine.recording import read_header, reason_of
 from engine.user_text import shown_name
 
 LINE_LIMIT = 2**24
 """Bytes of one line; a longer one is damage."""
 _CHUNK = 2**20
-_HEAD = 40
-"""Bytes of a line that say what kind of event it is."""
+_HEAD = 96
+"""Bytes of a line that say what kind of event it is, and when it was."""
+_TIME = re.compile(rb'"t_ns":(\d{1,18})[,}]')
 _STEPS = (b'{"event":"Round"', b'{"event":"PlainStep"')
+_RESUMED = re.compile(rb'"resumed": ?true')
+"""Quotes in a text are escaped, so that no text holds this."""
 _RUN = b'{"event":"RunStarted"'
 _KEYFRAME = b'{"event":"keyframe"'
 
@@ -40,6 +45,8 @@ class RunPlace:
     """Of its RunStarted."""
     first_step: int
     """Index of its first round (or plain step), counted over the whole file."""
+    resumed: bool = False
+    """It is the run before that goes on."""
 
 
 class RecordingFile:
@@ -59,6 +66,8 @@ class RecordingFile:
         self._end = 0  # bytes that were scanned: whole lines
         self._steps = array("I")  # lines of rounds and plain steps
         self._keyframes = array("I")
+        self._others = array("I")
+        self._times = array("q")  # of each line; -1 where its beginning does not say
         self._runs: list[RunPlace] = []
         self.damage: str | None = None
         """What is wrong with the file, if it cannot be read to its end."""
@@ -104,7 +113,7 @@ class RecordingFile:
             data = rest + data
             start = 0
             while (end := data.find(b"\n", start)) >= 0:
-                self._take(data[start : start + _HEAD], at + start)
+                self._take(data, start, end, at + start)
                 start = end + 1
             rest, at = data[start:], at + start
             if len(rest) > LINE_LIMIT:
@@ -112,15 +121,21 @@ class RecordingFile:
         self._end = at
         return len(self._offsets) - before
 
-    def _take(self, head: bytes, offset: int) -> None:
+    def _take(self, data: bytes, start: int, end: int, offset: int) -> None:
         number = len(self._offsets)
+        head = data[start : min(start + _HEAD, end)]
         self._offsets.append(offset)
+        time = _TIME.search(head)
+        self._times.append(-1 if time is None else int(time[1]))
         if head.startswith(_STEPS):
             self._steps.append(number)
         elif head.startswith(_KEYFRAME):
             self._keyframes.append(number)
-        elif head.startswith(_RUN):
-            self._runs.append(RunPlace(number, len(self._steps)))
+        else:
+            self._others.append(number)
+            if head.startswith(_RUN):
+                resumed = _RESUMED.search(data, start, end) is not None
+                self._runs.append(RunPlace(number, len(self._steps), resumed))
 
     # -- what is in it
 
@@ -140,6 +155,11 @@ class RecordingFile:
         return tuple(self._runs)
 
     @property
+    def step_lines(self) -> Sequence[int]:
+        """The lines of the rounds and plain steps; it grows with the file."""
+        return self._steps
+
+    @property
     def torn(self) -> bool:
         """Whether bytes without a line end follow the last whole line."""
         return bool(self._read(self._end, 1))
@@ -154,7 +174,7 @@ class RecordingFile:
 
     def event(self, line: int) -> Event | None:
         """The event of a line; None for a keyframe or a kind that is not known. Raises RecordingError."""
-        value = self._value(line)
+        value = self.value(line)
         kind = value.get("event")
         if not isinstance(kind, str):
             raise self._damaged(line, "it names no event")
@@ -172,17 +192,37 @@ class RecordingFile:
             if event is not None:
                 yield event
 
+    def others(self, start: int, end: int) -> Sequence[int]:
+        """The lines from ``start`` to before ``end`` that are neither rounds, plain steps nor keyframes."""
+        return self._others[bisect_left(self._others, start) : bisect_left(self._others, end)]
+
+    def keyframes(self, start: int, end: int) -> Sequence[int]:
+        """The lines of keyframes from ``start`` to before ``end``."""
+        return self._keyframes[bisect_left(self._keyframes, start) : bisect_left(self._keyframes, end)]
+
+    def keyframe(self, line: int) -> Keyframe:
+        """The keyframe of a line. Raises RecordingError where there is none."""
+        try:
+            return from_json(Keyframe, self.value(line))
+        except ValueError as error:
+            raise self._damaged(line, str(error)) from error
+
     def keyframe_before(self, line: int) -> tuple[int, Keyframe] | None:
         """The last keyframe in the run of a line that is not behind it, and its line."""
-        at = bisect_right(self._keyframes, line) - 1
         run = self.run_of(line)
-        if at < 0 or run is None or self._keyframes[at] < self._runs[run].line:
-            return None
-        found = self._keyframes[at]
-        try:
-            return found, from_json(Keyframe, self._value(found))
-        except ValueError as error:
-            raise self._damaged(found, str(error)) from error
+        found = self.keyframes(0 if run is None else self._runs[run].line, line + 1)
+        return (found[-1], self.keyframe(found[-1])) if found and run is not None else None
+
+    def time_ns(self, line: int) -> int | None:
+        """When a line was written, on the clock of the events; None where it does not say."""
+        time = self._times[line]
+        if time < 0:
+            try:
+                found = self.value(line).get("t_ns")
+            except RecordingError:
+                return None
+            return found if isinstance(found, int) and 0 <= found < 2**63 else None
+        return time
 
     def run_of(self, line: int) -> int | None:
         """Index of the run that a line belongs to; None before the first one."""
@@ -191,7 +231,8 @@ class RecordingFile:
 
     # -- reading
 
-    def _value(self, line: int) -> dict[str, Any]:
+    def value(self, line: int) -> dict[str, Any]:
+        """The JSON object of a line. Raises RecordingError where it is none, IndexError for no line."""
         if not 0 <= line < len(self._offsets):
             raise IndexError(f"line {line} of {len(self._offsets)}")
         start = self._offsets[line]

@@ -20,7 +20,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from engine import events
 from engine.event_json import KINDS
-from engine.recording import FORMAT, VERSION, Keyframe
+from engine.keyframes import Keyframe
+from engine.recording import FORMAT, VERSION
 
 _SCALARS: dict[Any, dict[str, Any]] = {
     int: {"type": "integer"},
@@ -95,10 +96,8 @@ def _type(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if get_origin(kind) is UnionType:
         (inner,) = (item for item in get_args(kind) if item is not NoneType)
         return {"anyOf": [_type(inner, definitions), {"type": "null"}]}
-    if get_origin(kind) is tuple:
+    if get_origin(kind) in {tuple, list}:
         return {"type": "array", "items": _type(get_args(kind)[0], definitions)}
-    if get_origin(kind) is dict:
-        return {"type": "object"}
     if is_dataclass(kind):
         assert isinstance(kind, type)
         if kind.__name__ not in definitions:

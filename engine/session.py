@@ -78,7 +78,7 @@ class Session(SessionParts):
         else:
             self._run = RunSoFar(self._run.number + 1, tuple(given), len(given))
             self.run_statistics = Statistics()
-        self._run.prompt_length = len(prompt)
+        self._run.prompt_length, self._run.messages = len(prompt), tuple(messages)
         answer = Answer([*prompt, *given], self.pair.target.text, self._limits(len(prompt) + len(given)))
         self._last = (answer, settings)
         with self._following(answer):
@@ -141,6 +141,7 @@ class Session(SessionParts):
             given_pieces=tuple(map(pair.target.text.piece, run.given)),
             given_text=given_text,
             resumed=resumed,
+            messages=run.messages,
         )
 
     def _prefill(self, answer: Answer) -> Iterator[Event]:

@@ -30,6 +30,7 @@ class RunSoFar:
     began_with: int = 0
     """How many ids were given when it began."""
     prompt_length: int = 0
+    messages: tuple[Message, ...] = ()
     settings_id: int = 0
     rounds: int = 0
     prefill_ms: float = 0.0

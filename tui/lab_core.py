@@ -11,6 +11,7 @@ from time import perf_counter
 from engine.config import Config
 from engine.context import Message
 from engine.events import EndReason, Failed, RunFinished, RunStarted
+from engine.thinking import begin_thinking
 from tui.changes import effective, needs_load
 from tui.conversation import Conversation
 from tui.engine_thread import EngineThread, Load
@@ -18,7 +19,6 @@ from tui.history import History
 from tui.plan import Plan
 from tui.source import LiveSource, ReplaySource
 from tui.state import Idle, Loaded, Phase, reduce
-from tui.thinking import begin_thinking
 from tui.view import Told, UiAction, ViewState
 
 DRAIN_S = 0.008

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,14 +19,10 @@ from engine.events import (
     RunStarted,
     SegmentStarted,
 )
-from tui.measures import NOTHING
+from engine.run_fold import given_text
 from tui.reveal import step_count
-from tui.thinking import begin_thinking
 from tui.trail import Trail
 from tui.view import BaselineView, OutputToken, Phase, ViewState
-
-_CONTROL = re.compile(rb"<\|[^\s<>|]+\|>|</?s>|<(?:bos|eos|pad|start_of_turn|end_of_turn)>")
-"""Control tokens as they are usually spelled. Tags such as <think> are text."""
 
 
 def at_rest(state: ViewState) -> Phase:
@@ -76,10 +70,6 @@ def _run_started(state: ViewState, event: RunStarted) -> ViewState:
         return _resumed(state, event)
     given = zip(event.given, event.given_pieces, strict=True)
     output = [OutputToken(id_, piece, Origin.GIVEN, -1, at) for at, (id_, piece) in enumerate(given)]
-    thinking = begin_thinking(event.prompt_pieces)
-    for piece in event.given_pieces:
-        thinking = thinking.add(piece)
-    measures = NOTHING.with_baseline(state.reference)
     paused = state.replay and state.phase is Phase.PAUSED
     return replace(
         without_run(state),
@@ -87,20 +77,17 @@ def _run_started(state: ViewState, event: RunStarted) -> ViewState:
         running=True,
         pausing=state.pausing,
         awaiting=state.awaiting,
-        run=event.run,
+        fold=state.fold.after(event, state.reference),
         author=state.target,
         mode=event.mode,
         max_new_tokens=event.max_new_tokens,
         max_rounds=event.max_rounds,
         prompt=event.prompt,
         prompt_pieces=event.prompt_pieces,
-        given=len(output),
         reused=event.reused,
         output=Trail(output),
-        text=Trail([_given_text(event)] if output else []),
-        thinking=thinking,
-        segment=measures,
-        total=measures,
+        text=Trail([given_text(event)] if output else []),
+        messages=event.messages,
     )
 
 
@@ -109,12 +96,12 @@ def _resumed(state: ViewState, event: RunStarted) -> ViewState:
     text = state.text
     if state.finished is not None and state.finished.text:
         text = text.take(len(text) - 1)  # what was held back is decided now
-    missing = _given_text(event)[sum(map(len, text)) :]
+    missing = given_text(event)[state.fold.text - state.fold.tail :]
     if missing and text:
         text = text.take(len(text) - 1).append(text[-1] + missing)
-    counts = replace(state.total.counts, timing=None)
     return replace(
         state,
+        fold=state.fold.after(event, state.reference),
         phase=Phase.PREFILL,
         running=True,
         author=state.target,
@@ -123,31 +110,15 @@ def _resumed(state: ViewState, event: RunStarted) -> ViewState:
         reused=event.reused,
         prefill_done=0,
         prefill_total=0,
-        prefill_ms=None,
         text=text,
         baseline=None,
         finished=None,
-        total=replace(state.total, counts=counts).with_baseline(state.reference),
     )
-
-
-def _given_text(event: RunStarted) -> str:
-    """Text of the ids an answer starts with. Recordings that lack it have their whole characters, without
-    what looks like a control token."""
-    if event.given_text is not None:
-        return event.given_text
-    kept = b"".join(piece for piece in event.given_pieces if not _CONTROL.fullmatch(piece))
-    return codecs.getincrementaldecoder("utf-8")("replace").decode(kept)
 
 
 def _segment_started(state: ViewState, event: SegmentStarted) -> ViewState:
-    return replace(
-        state,
-        settings=event.settings,
-        settings_id=event.settings_id,
-        segment_start=len(state.rounds),
-        segment=NOTHING.with_baseline(state.reference),
-    )
+    fold = state.fold.after(event, state.reference)
+    return replace(state, fold=fold, settings=event.settings, segments=state.segments.append(event))
 
 
 def _prefill_progress(state: ViewState, event: PrefillProgress) -> ViewState:
@@ -155,44 +126,32 @@ def _prefill_progress(state: ViewState, event: PrefillProgress) -> ViewState:
 
 
 def _prefill_finished(state: ViewState, event: PrefillFinished) -> ViewState:
-    state = replace(state, prefill_ms=event.ms)
+    state = replace(state, fold=state.fold.after(event))
     return replace(state, phase=going_on(state))
 
 
 def _round(state: ViewState, event: Round) -> ViewState:
-    index = len(state.rounds)
-    pieces = [draft.piece for draft in event.drafts[: event.accepted]]
-    if not event.was_cut:
-        pieces.append(event.target.piece)
-    made = zip(event.tokens, pieces, event.origins, strict=True)
-    tokens = [OutputToken(id_, piece, origin, index, slot) for slot, (id_, piece, origin) in enumerate(made)]
-    first_ms = state.prefill_ms or 0.0 if index == 0 else None
-    began_inside = state.thinking.inside
     state = replace(
         state,
         rounds=state.rounds.append(event),
-        segment=state.segment.with_round(event, first_ms),
-        total=state.total.with_round(event, first_ms),
         revealed=1 if state.awaiting and step_count(event) > 1 else None,
-        awaiting=False,
     )
-    state = _committed(state, event, tokens)
-    thinking = state.thinking
-    if not began_inside and not thinking.inside:
-        return state
-    return replace(state, thinking=replace(thinking, measures=thinking.measures.with_round(event)))
+    return _committed(state, event, tokens_of(event, len(state.rounds) - 1))
+
+
+def tokens_of(event: Round, index: int) -> list[OutputToken]:
+    """What a round adds to the answer; ``index`` is its place among the run's rounds."""
+    made = zip(event.tokens, event.pieces, event.origins, strict=True)
+    return [OutputToken(id_, piece, origin, index, slot) for slot, (id_, piece, origin) in enumerate(made)]
 
 
 def _plain_step(state: ViewState, event: PlainStep) -> ViewState:
-    at = len(state.output) - event.taken_back
-    first_ms = state.prefill_ms or 0.0 if len(state.output) == state.given else None
-    state = replace(
-        state,
-        segment=state.segment.with_step(event, first_ms),
-        total=state.total.with_step(event, first_ms),
-        awaiting=False,
-    )
-    return _committed(state, event, [OutputToken(event.id, event.piece, Origin.PLAIN, -1, at)])
+    return _committed(state, event, [token_of(event, len(state.output) - event.taken_back)])
+
+
+def token_of(event: PlainStep, at: int) -> OutputToken:
+    """What a plain step adds to the answer; ``at`` is its place there."""
+    return OutputToken(event.id, event.piece, Origin.PLAIN, -1, at)
 
 
 def _committed(state: ViewState, event: Round | PlainStep, tokens: list[OutputToken]) -> ViewState:
@@ -200,30 +159,25 @@ def _committed(state: ViewState, event: Round | PlainStep, tokens: list[OutputTo
     of it is ever withdrawn."""
     kept = len(state.output) - event.taken_back
     output = state.output.take(kept) if event.taken_back else state.output
-    thinking = state.thinking.take_back(kept)
-    for token in tokens:
-        thinking = thinking.add(token.piece)
     return replace(
         state,
+        fold=state.fold.after(event),
         phase=going_on(state),
         output=output.extend(tokens),
         text=state.text.append(event.text),
-        thinking=thinking,
+        awaiting=False,
     )
 
 
 def _run_finished(state: ViewState, event: RunFinished) -> ViewState:
-    # The run's times are the segment's too where there was one segment only.
-    whole = state.segment_start == 0
     state = replace(
         state,
+        fold=state.fold.after(event),
         running=False,
         pausing=False,
         awaiting=False,
         finished=event,
         text=state.text.append(event.text) if event.text else state.text,
-        total=state.total.with_run(event),
-        segment=state.segment.with_run(event) if whole else state.segment,
     )
     return replace(state, phase=at_rest(state))
 
@@ -246,13 +200,7 @@ def _baseline_finished(state: ViewState, event: BaselineFinished) -> ViewState:
     state = replace(state, phase=at_rest(state))
     if not event.complete:
         return state
-    return replace(
-        state,
-        reference=event,
-        reference_run=state.run,
-        segment=state.segment.with_baseline(event),
-        total=state.total.with_baseline(event),
-    )
+    return replace(state, fold=state.fold.after(event), reference=event, reference_run=state.run)
 
 
 RUN_CHANGES: dict[type, Callable[[ViewState, Any], ViewState]] = {

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import perf_counter
 from typing import Protocol
 
 from engine.events import Event, PlainStep, Round
-from tui.reveal import needs_round
-from tui.view import RevealNext, Told, ViewState
+from tui.reveal import needs_round, step_count
+from tui.tape import MemoryTape, Tape
+from tui.view import Jumped, RevealNext, RevealTo, Told, ViewState
 
 MAX_GAP_S = 2.0
 """Longest wait between two events of a replay; longer ones were idle time, or nearly so."""
+FOLLOW_S = 0.2
+"""Between two looks for more."""
+SEEK_SLICE_S = 0.006
+"""For which a seek goes on before the keys get their turn."""
+HELD_STEPS = 4096
+"""Rounds (or plain steps) that are told before those before them go out of memory."""
 
 
 class Source(Protocol):
@@ -89,25 +98,64 @@ class ReplayClock:
 
 
 class ReplaySource:
-    """Plays recorded events at the pace at which they happened, or step by step.
+    """Plays recorded events at the pace at which they happened, or step by step, and goes to any of them.
 
     Args:
-        events: in their order; their ``t_ns`` say when.
-        clock: says how much of them was played.
-        max_gap_s: longer gaps between two events are cut to this.
+        tape: what is played.
+        clock: says how much of it was played.
+        max_gap_s: longer gaps between two events are cut to this; None: none is.
     """
 
-    def __init__(self, events: Sequence[Event], clock: ReplayClock, max_gap_s: float = MAX_GAP_S) -> None:
+    def __init__(
+        self, tape: Tape | Sequence[Event], clock: ReplayClock, max_gap_s: float | None = MAX_GAP_S
+    ) -> None:
+        self.tape: Tape = MemoryTape(tape) if isinstance(tape, Sequence) else tape
         self.clock = clock
-        self._events = events
-        self._times = array("d", _times(events, max_gap_s))
+        self.loop = False
+        """At the end, begin again."""
+        self.follow = False
+        """At the end, wait for more."""
+        self._max_gap_s = max_gap_s
+        self._times = array("d")
         self._next = 0
-        self._until = 0  # events before this index are due whatever the clock says
+        self._until = 0  # events before this place are due whatever the clock says
+        self._seeking: Iterator[ViewState | None] | None = None
+        self._revealed: int | None = None  # steps of the newest round, where the seek comes to it
+        self._anchor = 0  # the step from which on the state's items are in memory
+        self._looked_at = 0.0
+        self._time_events()
+
+    # -- where it is
+
+    @property
+    def at(self) -> int:
+        """The place of the next event."""
+        return self._next
+
+    @property
+    def step(self) -> int:
+        """How many rounds (or plain steps) were told, of all runs."""
+        return bisect_left(self.tape.steps, self._next)
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.tape.steps)
 
     @property
     def at_end(self) -> bool:
         """Whether every event was told."""
-        return self._next >= len(self._events)
+        return self._next >= len(self.tape) and self._seeking is None
+
+    @property
+    def seeking(self) -> bool:
+        """Whether it is on its way to another place."""
+        return self._seeking is not None
+
+    @property
+    def time(self) -> float:
+        """Seconds played, at speed 1."""
+        return min(self.clock.time, self.duration)
 
     @property
     def duration(self) -> float:
@@ -115,30 +163,98 @@ class ReplaySource:
         return self._times[-1] if self._times else 0.0
 
     @property
+    def max_gap_s(self) -> float | None:
+        """Longest wait between two events; longer ones are cut to it. None: none is cut."""
+        return self._max_gap_s
+
+    @max_gap_s.setter
+    def max_gap_s(self, seconds: float | None) -> None:
+        self._max_gap_s = seconds
+        self._times = array("d")
+        self._time_events()
+        self.clock.jump(self._time_before(self._next))
+
+    @property
     def next_due_s(self) -> float | None:
         """Seconds until the next event is due; None while the replay stands or is at its end."""
-        if self.at_end:
-            return None
-        if self._next < self._until:
+        if self._seeking is not None or self._next < self._until:
             return 0.0
+        if self.at_end:
+            return FOLLOW_S if self.follow else None
         if not self.clock.playing:
             return None
         return max(0.0, (self._times[self._next] - self.clock.time) / self.clock.speed)
 
+    # -- telling
+
     def poll(self) -> Iterator[Told]:
         """The events whose time has come. At the end the clock stops."""
+        if self._seeking is not None:
+            yield from self._arrived()
+            return
+        self._look_for_more()
         while not self.at_end and (
             self._next < self._until or (self.clock.playing and self._times[self._next] <= self.clock.time)
         ):
             self._next += 1
-            yield self._events[self._next - 1]
-        if self.at_end:
-            self.clock.pause()
-            self.clock.jump(self.duration)
+            event = self.tape.event(self._next - 1)
+            if event is not None:
+                yield event
+        if self.at_end and self.clock.playing and not self.follow:
+            self._ended()
+        elif self.step - self._anchor > HELD_STEPS:
+            self._seek(self._next)  # what was told long ago goes out of memory
+
+    def _arrived(self) -> Iterator[Told]:
+        """Go on seeking for a moment; the state, when it is there."""
+        assert self._seeking is not None
+        end = perf_counter() + SEEK_SLICE_S
+        for state in self._seeking:
+            if state is not None:
+                self._seeking = None
+                self._next = self._until = min(self._next, len(self.tape))
+                self._anchor = self.step
+                yield Jumped(state, not self.clock.playing, self._revealed)
+                return
+            if perf_counter() >= end:
+                return
+
+    def _ended(self) -> None:
+        if self.loop and len(self.tape):
+            self.seek(0)
+            return
+        self.clock.pause()
+        self.clock.jump(self.duration)
+
+    def _look_for_more(self) -> None:
+        if not (self.follow and self.at_end):
+            return
+        self.clock.jump(self._time_before(self._next))
+        if self.tape.refresh():
+            self._time_events()
+
+    def _time_events(self) -> None:
+        """When each event is due, in seconds from the first one."""
+        first = len(self._times)
+        at = self._times[-1] if first else 0.0
+        before = self.tape.time_ns(first - 1) if first else None
+        for place in range(first, len(self.tape)):
+            now = self.tape.time_ns(place)
+            if now is not None and before is not None:
+                gap = max((now - before) / 1e9, 0.0)
+                at += gap if self._max_gap_s is None else min(gap, self._max_gap_s)
+            before = before if now is None else now
+            self._times.append(at)
+
+    def _time_before(self, place: int) -> float:
+        """When the event before a place was due."""
+        return self._times[min(place, len(self._times)) - 1] if place > 0 and self._times else 0.0
+
+    # -- the user
 
     def play(self) -> None:
         """Go on; at the end there is nothing to go on with (see ``restart``)."""
-        if not self.at_end:
+        if not self.at_end or self.follow:
             self.clock.play()
 
     def pause(self) -> None:
@@ -146,36 +262,55 @@ class ReplaySource:
         self.clock.pause()
 
     def restart(self) -> None:
-        """Begin again; the state the events go to has to be reset too."""
-        self._next = self._until = 0
-        self.clock.jump(0.0)
+        """Begin again."""
+        self.seek(0)
+
+    def seek(self, place: int, revealed: int | None = None) -> None:
+        """Go to just before the event of a place; one of the next polls tells the state there.
+
+        Args:
+            revealed: show the newest round up to this step only (see ``tui.reveal``).
+        """
+        self._seek(min(max(place, 0), len(self.tape)), revealed)
+        self.clock.jump(self._time_before(self._next))
+
+    def _seek(self, place: int, revealed: int | None = None) -> None:
+        self._next = self._until = place
+        self._revealed = revealed
+        self._seeking = self.tape.state_at(place)
+
+    def seek_step(self, count: int) -> None:
+        """Go to just behind so many rounds (or plain steps), of all runs; 0: to the beginning."""
+        steps = self.tape.steps
+        count = min(max(count, 0), len(steps))
+        self.seek(steps[count - 1] + 1 if count else 0)
 
     def step_round(self) -> None:
         """Stand still after the next round (or plain step): the next poll tells it and what comes before it.
         Where no round is left it tells the rest."""
         self.clock.pause()
-        start = max(self._next, self._until)
-        rounds = (
-            at for at in range(start, len(self._events)) if isinstance(self._events[at], Round | PlainStep)
-        )
-        self._until = next(rounds, len(self._events) - 1) + 1
-        if self._until:
-            self.clock.jump(max(self.clock.time, self._times[self._until - 1]))
+        steps = self.tape.steps
+        at = bisect_left(steps, max(self._next, self._until))
+        self._until = steps[at] + 1 if at < len(steps) else len(self.tape)
+        self.clock.jump(max(self.clock.time, self._time_before(self._until)))
+
+    def back_round(self) -> None:
+        """Stand still one round (or plain step) earlier; before the first one of all, at the beginning."""
+        self.clock.pause()
+        self.seek_step(self.step - 1)
 
     def skip_to(self, number: int) -> bool:
-        """Go on from the next round (or plain step) of that number: the next poll tells all that comes before
-        it. Whether there is one."""
-        found = (
-            at
-            for at in range(self._next, len(self._events))
-            if isinstance(event := self._events[at], Round | PlainStep) and event.number == number
-        )
-        at = next(found, None)
-        if at is None:
-            return False
-        self._until = at
-        self.clock.jump(max(self.clock.time, self._times[at - 1] if at else 0.0))
-        return True
+        """Go to just before the first round (or plain step) of that number from here on; whether there is
+        one."""
+        steps = self.tape.steps
+        first = bisect_left(steps, self._next)
+        likely = first + number - 1  # as the numbers of a run begin at 1
+        for at in (likely, *range(first, len(steps))):
+            event = self.tape.event(steps[at]) if first <= at < len(steps) else None
+            if isinstance(event, Round | PlainStep) and event.number == number:
+                self.seek(steps[at])
+                return True
+        return False
 
     def step_token(self, state: ViewState) -> RevealNext:
         """Stand still after the next token. What it gives has to be reduced BEFORE the next poll."""
@@ -184,11 +319,24 @@ class ReplaySource:
             self.step_round()
         return RevealNext()
 
-
-def _times(events: Sequence[Event], max_gap_s: float) -> Iterator[float]:
-    """When each event is due, in seconds from the first one."""
-    at, before = 0.0, events[0].t_ns if events else 0
-    for event in events:
-        at += min(max((event.t_ns - before) / 1e9, 0.0), max_gap_s)
-        before = event.t_ns
-        yield at
+    def back_token(self, state: ViewState) -> RevealTo | None:
+        """Stand still before the last token that is shown. What it gives, if anything, has to be reduced;
+        else one of the next polls tells the state there."""
+        self.clock.pause()
+        count = self.step
+        if not count:
+            self.seek(0)
+            return None
+        newest = self.tape.steps[count - 1]
+        shown = state.revealed if state.rounds else 1
+        if shown is None:
+            shown = step_count(state.rounds[-1])
+        if not state.rounds and not state.output:
+            self.seek(newest + 1)  # another run has begun; the one before it ends there
+        elif shown <= 1:
+            self.seek(newest)
+        elif self._next == newest + 1:
+            return RevealTo(shown - 1)
+        else:
+            self.seek(newest + 1, shown - 1)
+        return None

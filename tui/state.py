@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.events import Failed, LoadFinished, LoadProgress, LoadStarted, Notice
-from tui.measures import NOTHING, Measures
+from engine.measures import NOTHING, Measures
+from engine.thinking import Thinking, ThinkingStage, split_thinking
 from tui.reveal import (
     VisibleRound,
     needs_round,
@@ -23,7 +24,6 @@ from tui.reveal import (
     visible_text,
 )
 from tui.run_changes import RUN_CHANGES, at_rest, at_work, going_on, without_run
-from tui.thinking import Thinking, ThinkingStage, split_thinking
 from tui.trail import Trail
 from tui.view import (
     BaselineView,
@@ -31,6 +31,7 @@ from tui.view import (
     FailureSeen,
     Held,
     Idle,
+    Jumped,
     Loaded,
     LoadView,
     OutputToken,
@@ -41,6 +42,7 @@ from tui.view import (
     Resumed,
     RevealAll,
     RevealNext,
+    RevealTo,
     Told,
     UiAction,
     ViewState,
@@ -53,6 +55,7 @@ __all__ = [
     "FailureSeen",
     "Held",
     "Idle",
+    "Jumped",
     "LoadView",
     "Loaded",
     "Measures",
@@ -64,6 +67,7 @@ __all__ = [
     "Resumed",
     "RevealAll",
     "RevealNext",
+    "RevealTo",
     "Thinking",
     "ThinkingStage",
     "Told",
@@ -184,6 +188,13 @@ def _failure_seen(state: ViewState, _: FailureSeen) -> ViewState:
     return replace(state, phase=at_rest(state)) if state.phase is Phase.FAILED else state
 
 
+def _jumped(_: ViewState, event: Jumped) -> ViewState:
+    there = event.state
+    if event.paused and there.phase in _WORKING:
+        there = replace(there, phase=Phase.PAUSED)
+    return there if event.revealed is None else _reveal_to(there, RevealTo(event.revealed))
+
+
 # -- the user
 
 
@@ -192,6 +203,13 @@ def _reveal_next(state: ViewState, _: RevealNext) -> ViewState:
         return replace(state, awaiting=True)
     shown = state.revealed + 1
     return replace(state, revealed=None if shown >= step_count(state.rounds[-1]) else shown)
+
+
+def _reveal_to(state: ViewState, event: RevealTo) -> ViewState:
+    if not state.rounds:
+        return state
+    hides = 0 < event.steps < step_count(state.rounds[-1])
+    return replace(state, revealed=event.steps if hides else None, awaiting=False)
 
 
 def _reveal_all(state: ViewState, _: RevealAll) -> ViewState:
@@ -223,7 +241,9 @@ _CHANGES: dict[type, Callable[[ViewState, Any], ViewState]] = {
     LoadFinished: _load_finished,
     Notice: _notice,
     Failed: _failed,
+    Jumped: _jumped,
     RevealNext: _reveal_next,
+    RevealTo: _reveal_to,
     RevealAll: _reveal_all,
     Paused: _paused,
     Resumed: _resumed,

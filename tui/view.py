@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.context import Message
 from engine.events import (
     BaselineFinished,
     Event,
@@ -14,10 +15,12 @@ from engine.events import (
     Origin,
     Round,
     RunFinished,
+    SegmentStarted,
     Settings,
 )
-from tui.measures import NOTHING, Measures
-from tui.thinking import NO_THINKING, Thinking
+from engine.measures import Measures
+from engine.run_fold import NO_RUN, RunFold
+from engine.thinking import Thinking
 from tui.trail import Trail
 
 
@@ -93,8 +96,8 @@ class ViewState:
     notices: Trail[Notice] = field(default_factory=Trail)
     failure: Failed | None = None
 
-    run: int = 0
-    """Number of the run; 0 before the first."""
+    fold: RunFold = NO_RUN
+    """Counts and measures of the run."""
     author: ModelInfo | None = None
     """The target that writes the answer; another one's ids would mean something else."""
     mode: str = "speculative"
@@ -103,27 +106,22 @@ class ViewState:
     max_rounds: int | None = None
     prompt: tuple[int, ...] = ()
     prompt_pieces: tuple[bytes, ...] = ()
-    given: int = 0
-    """Leading tokens of ``output`` that were kept or chosen, not generated."""
+    messages: tuple[Message, ...] = ()
+    """What is answered, where the engine says so."""
     reused: int = 0
     """Leading prompt tokens that the cache still held."""
     prefill_done: int = 0
     prefill_total: int = 0
-    prefill_ms: float | None = None
 
     settings: Settings | None = None
-    settings_id: int = 0
-    segment_start: int = 0
-    """Index of the segment's first round."""
+    segments: Trail[SegmentStarted] = field(default_factory=Trail)
+    """Those of the run."""
 
     rounds: Trail[Round] = field(default_factory=Trail)
     output: Trail[OutputToken] = field(default_factory=Trail)
     text: Trail[str] = field(default_factory=Trail)
     """Joined, the text of the answer, as the model wrote it (not made safe). One chunk for the given tokens
     if there are any, one for each round or plain step, one for the tail if there is one."""
-    thinking: Thinking = NO_THINKING
-    segment: Measures = NOTHING
-    total: Measures = NOTHING
     baseline: BaselineView | None = None
     reference: BaselineFinished | None = None
     """The last plain decoding that was measured to its end with this target: what the measures compare with.
@@ -135,6 +133,43 @@ class ViewState:
     """Revealed steps of the newest round; None: everything is shown. See ``tui.reveal``."""
     awaiting: bool = False
     """The next token was asked for and all are shown: the next round arrives hidden."""
+
+    @property
+    def run(self) -> int:
+        """Number of the run; 0 before the first."""
+        return self.fold.run
+
+    @property
+    def given(self) -> int:
+        """Leading tokens of ``output`` that were kept or chosen, not generated."""
+        return self.fold.given
+
+    @property
+    def settings_id(self) -> int:
+        return self.fold.settings_id
+
+    @property
+    def segment_start(self) -> int:
+        """Index of the segment's first round."""
+        return self.fold.segment_start
+
+    @property
+    def prefill_ms(self) -> float | None:
+        return self.fold.prefill_ms
+
+    @property
+    def segment(self) -> Measures:
+        """Measures since the settings last changed."""
+        return self.fold.segment
+
+    @property
+    def total(self) -> Measures:
+        """Measures of the run."""
+        return self.fold.total
+
+    @property
+    def thinking(self) -> Thinking:
+        return self.fold.thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +202,32 @@ class Loaded:
     """The load that is ending worked."""
 
 
-Told = Event | Busy | Idle | PauseReached | Held | Loaded
+@dataclass(frozen=True, slots=True)
+class Jumped:
+    """A replay went to another place."""
+
+    state: ViewState
+    """The state there."""
+    paused: bool = False
+    """The replay stands still."""
+    revealed: int | None = None
+    """Steps of the newest round that are shown; None: all."""
+
+
+Told = Event | Busy | Idle | PauseReached | Held | Loaded | Jumped
 """What a source tells."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevealNext:
     """Show the newest round's next step; with everything shown, hide the round that comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevealTo:
+    """Show the newest round up to this step, from 1."""
+
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +255,4 @@ class Reset:
     """Forget the run; the models stay."""
 
 
-UiAction = RevealNext | RevealAll | Paused | Resumed | FailureSeen | Reset
+UiAction = RevealNext | RevealTo | RevealAll | Paused | Resumed | FailureSeen | Reset

@@ -7,7 +7,7 @@ so with probability min(1, p / q).
 from __future__ import annotations
 
 from engine.events import Alternative, DraftToken, Origin, Round, TargetToken, Verdict
-from tui.measures import Measures
+from engine.measures import Measures
 from tui.safe_text import visible, visible_bytes
 
 _DIGITS = 6

@@ -149,10 +149,10 @@ def test_keyframes_hold_what_came_before(tmp_path: Path) -> None:
         stats = Statistics()
         for event in before:
             stats.add(event)
-        assert Statistics.from_state(frame.statistics) == stats
-        assert frame.tokens == stats.tokens
-        assert frame.text == sum(len(event.text) for event in before)
-        assert (frame.run, frame.settings_id, frame.seq) == (5, 1, before[-1].seq)
+        assert frame.statistics == stats
+        assert frame.fold.tokens == stats.tokens
+        assert frame.fold.text == sum(len(event.text) for event in before)
+        assert (frame.fold.run, frame.fold.settings_id, frame.seq) == (5, 1, before[-1].seq)
     lines = (tmp_path / "r.jsonl").read_bytes().splitlines()
     assert parse_line(lines[3 + 64])["event"] == "keyframe"
     assert b"w1.0" not in lines[3 + 64]
@@ -162,7 +162,7 @@ def test_plain_steps_have_keyframes_too(tmp_path: Path) -> None:
     steps: list[Event] = [PlainStep(n, n, n, 5, b"ab", "ab", None, 0, 1.0, 0.5) for n in range(1, 70)]
     record(tmp_path / "r.jsonl", steps)
     (frame,) = read_recording(tmp_path / "r.jsonl").keyframes
-    assert (frame.number, frame.tokens, frame.text) == (64, 64, 128)
+    assert (frame.number, frame.fold.tokens, frame.fold.text) == (64, 64, 128)
 
 
 def test_cut_at_every_byte(tmp_path: Path) -> None:

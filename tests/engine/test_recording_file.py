@@ -15,7 +15,8 @@ from support.story import opening
 
 from engine.errors import RecordingError
 from engine.events import Event, PlainStep, Round, RunStarted
-from engine.recording import KEYFRAME_EVERY, Recorder, read_recording
+from engine.keyframes import KEYFRAME_EVERY
+from engine.recording import Recorder, read_recording
 from engine.recording_file import LINE_LIMIT, RecordingFile
 
 
@@ -71,7 +72,7 @@ def test_a_keyframe_is_at_most_so_many_rounds_away(long: Path) -> None:
             assert len(rounds) <= KEYFRAME_EVERY
             if found is not None:
                 before = index - begin.first_step + 1 - len(rounds)
-                assert (found[1].number, found[1].statistics["rounds"]) == (before, before)
+                assert (found[1].number, found[1].statistics.rounds) == (before, before)
 
 
 @given(data=st.data())

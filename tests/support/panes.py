@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -141,6 +142,11 @@ def answered(pieces: Sequence[bytes], state: ViewState | None = None) -> ViewSta
         more = pieces[at : at + 2]
         state = reduce(state, make_round(number, len(more) - 1, len(more) - 1, pieces=more))
     return state
+
+
+def with_run_number(state: ViewState, number: int) -> ViewState:
+    """The same run under another number."""
+    return dataclasses.replace(state, fold=dataclasses.replace(state.fold, run=number))
 
 
 def with_rounds(rounds_: Iterable[Round], state: ViewState | None = None) -> ViewState:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.scripted import make_round
 from support.story import fold, opening
 
+from engine.thinking import begin_thinking
 from tui.state import NOTHING, Thinking, ThinkingStage, split_thinking
-from tui.thinking import begin_thinking
 
 PIECES = st.lists(
     st.sampled_from(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.scripted import make_round
 
 from engine.events import Alternative, BaselineFinished, DraftToken, EndReason, Origin, TargetToken, Verdict
-from tui.measures import NOTHING
+from engine.measures import NOTHING
 from tui.why import outcome, percent, verdict_sentence, why, why_draft, why_pending, why_target
 
 TOP = (Alternative(1, b" a", 0.5),)

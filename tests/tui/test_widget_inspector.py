@@ -18,6 +18,7 @@ from support.panes import (
     started,
     style_at,
     with_rounds,
+    with_run_number,
 )
 from support.scripted import make_round
 
@@ -123,7 +124,7 @@ def test_plain_steps_and_empty_rounds() -> None:
             assert rows(pane)[0] == "\u00b7one  plain, id 1"
             assert rows(pane)[1].startswith("A plain step")
             empty = dataclasses.replace(make_round(1, 0, 0), k_reason="budget")
-            pane.show(dataclasses.replace(with_rounds([empty]), run=2))
+            pane.show(with_run_number(with_rounds([empty]), 2))
             assert rows(pane)[2].startswith("Nothing was drafted")
 
     run(scenario)

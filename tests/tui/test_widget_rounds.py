@@ -17,6 +17,7 @@ from support.panes import (
     started,
     style_at,
     with_rounds,
+    with_run_number,
 )
 from support.scripted import make_round
 
@@ -315,7 +316,7 @@ def test_a_new_run_starts_over() -> None:
         async with shown(RoundsPane()) as (pane, pilot, _):
             pane.show(mixed(5))
             pane.select(2)
-            pane.show(dataclasses.replace(with_rounds([make_round(1, 1, 1)]), run=2))
+            pane.show(with_run_number(with_rounds([make_round(1, 1, 1)]), 2))
             await pilot.pause()
             assert pane.row_total() == 1
             assert pane.selected is None

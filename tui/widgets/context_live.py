@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.thinking import split_thinking
 from tui.glyphs import UNICODE
 from tui.state import Phase, Trail, ViewState, visible_text
-from tui.thinking import split_thinking
 from tui.widgets.context_rows import Look, new_flow, text_row, thinking_rows, title_row
 from tui.widgets.rows import Row
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.context import Message
+from engine.thinking import split_thinking
 from tui.glyphs import Glyphs
 from tui.safe_text import visible
-from tui.thinking import split_thinking
 from tui.widgets.flow import FlowRow, Kind, TokenFlow
 from tui.widgets.rows import Piece, Row, clip_row
 

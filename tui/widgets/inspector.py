@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from engine.events import Settings
+from engine.events import Round, Settings
 from tui.marks import Marked, marked_draft, marked_output, marked_target
 from tui.safe_text import visible
 from tui.state import OutputToken, ViewState, VisibleRound, partly
@@ -55,7 +55,6 @@ class InspectorPane(FixedView):
         """The draft, or K for the target's own token; None: where the round was decided."""
         self._token: OutputToken | None = None  # a token that no round made
         self._state = ViewState()
-        self._settings: dict[int, Settings] = {}
 
     # -- the app's side
 
@@ -63,10 +62,7 @@ class InspectorPane(FixedView):
         """Show the selected round of a state."""
         before, self._state = self._state, state
         if before.run != state.run:
-            self._settings = {}
             self.index = self.slot = self._token = None
-        if state.settings is not None:
-            self._settings[state.settings_id] = state.settings
         same = before.rounds is state.rounds or (
             self.index is not None and self.index < len(before.rounds) - 1
         )
@@ -181,9 +177,15 @@ class InspectorPane(FixedView):
             return "Nothing of this round is shown yet."
         if slot < len(round_.drafts) and slot >= seen.judged:
             return why_pending(round_.drafts[slot])
-        settings = self._settings.get(round_.settings_id)
+        settings = self._settings_of(round_)
         greedy = settings is not None and settings.temperature == 0
         return why(round_, slot, greedy=greedy, ascii_only=self.ascii)
+
+    def _settings_of(self, round_: Round) -> Settings | None:
+        """What the round was decoded with."""
+        found = (one for one in reversed(self._state.segments) if one.settings_id == round_.settings_id)
+        segment = next(found, None)
+        return None if segment is None else segment.settings
 
     def _numbers(self, seen: VisibleRound, slot: int) -> list[Row]:
         """q and p as bars, then the odds and the draw."""
@@ -222,7 +224,7 @@ class InspectorPane(FixedView):
         if not is_draft and round_.n_accepted < len(round_.drafts):
             target = round_.p_top[round_.n_accepted] if round_.n_accepted < len(round_.p_top) else ()
             drafter = round_.drafts[round_.n_accepted].q_top
-        settings = self._settings.get(round_.settings_id)
+        settings = self._settings_of(round_)
         greedy = settings is not None and settings.temperature == 0
         point = greedy or (settings is not None and settings.sample_strategy == "greedy")
         return [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from tui.measures import NOTHING, Measures
+from engine.measures import NOTHING, Measures
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _OPEN_BYTES, _CLOSE_BYTES = _OPEN.encode(), _CLOSE.encode()
@@ -52,7 +52,8 @@ class Thinking:
             if not begun.startswith(_OPEN_BYTES):
                 waiting = _OPEN_BYTES.startswith(begun)
                 stage = ThinkingStage.START if waiting else ThinkingStage.NONE
-                return replace(self, stage=stage, tokens=tokens if waiting else 0, held=begun)
+                held = begun if waiting else b""
+                return replace(self, stage=stage, tokens=tokens if waiting else 0, held=held)
             seen = begun[len(_OPEN_BYTES) :]
         past = _CLOSE_BYTES in seen
         stage = ThinkingStage.PAST if past else ThinkingStage.INSIDE

@@ -1,0 +1,110 @@
+"""Rounds, tokens and text of a run that a replay did not fold: read from the file when they are looked at.
+
+A line that cannot be read gives a round without tokens, or tokens without text; nothing here raises.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import lru_cache
+
+from engine.events import Origin, PlainStep, Round, TargetToken
+from engine.recording_file import RecordingFile, RunPlace
+from tui.run_changes import token_of, tokens_of
+from tui.tape_frames import Events, Frames
+from tui.view import OutputToken, ViewState
+
+_ROUNDS_KEPT = 1024
+_CHUNKS_KEPT = 32
+_MORE = 1 << 62
+UNREADABLE = "this line of the recording is damaged"
+"""Why a round has no tokens."""
+
+
+class RunArchive:
+    """The items of one run.
+
+    Args:
+        begun: the state just after the run began.
+    """
+
+    def __init__(
+        self, events: Events, file: RecordingFile, frames: Frames, run: RunPlace, begun: ViewState
+    ) -> None:
+        self.run, self.begun = run, begun
+        self._events, self._file, self._frames = events, file, frames
+        self._step = lru_cache(_ROUNDS_KEPT)(self._read)
+        self._tokens = lru_cache(_CHUNKS_KEPT)(self._chunk)
+
+    def chunks(self, steps: int) -> int:
+        """How many chunks of text there are after so many rounds or plain steps."""
+        return len(self.begun.text) + steps
+
+    def round(self, index: int) -> Round:
+        """A round of the run."""
+        event = self._step(index)
+        return event if isinstance(event, Round) else _unreadable(index)
+
+    def text(self, patches: Mapping[int, str], index: int) -> str:
+        """A chunk of the text; ``patches`` are those that grew when the run was resumed."""
+        if index in patches:
+            return patches[index]
+        first = len(self.begun.text)
+        if index < first:
+            return self.begun.text[index]
+        event = self._step(index - first)
+        return "" if event is None else event.text
+
+    def token(self, index: int) -> OutputToken:
+        """A token of the answer."""
+        if index < self.begun.given:
+            return self.begun.output[index]
+        lines = self._frames.lines(self.run.line, self._file.lines)
+        at = bisect_right(lines, index, key=self._tokens_at)
+        if at == len(lines):
+            return _lost(index)
+        first, tokens = self._tokens(lines[at - 1] if at else None, lines[at])
+        return tokens[index - first] if index - first < len(tokens) else _lost(index)
+
+    def _tokens_at(self, line: int) -> int:
+        """Tokens of the answer at a keyframe; at one of a later run more than any."""
+        fold = self._frames.fold(line)
+        return fold.tokens if fold is not None and fold.run == self.begun.run else _MORE
+
+    def _chunk(self, before: int | None, end: int) -> tuple[int, list[OutputToken]]:
+        """The tokens between two keyframes, and the index of their first one."""
+        begin = self.begun.fold if before is None else self._frames.fold(before)
+        done = self._frames.fold(end)
+        tokens: list[OutputToken] = []
+        if begin is None or done is None:
+            return 0, tokens
+        for index in range(begin.steps, done.steps):
+            event = self._step(index)
+            if event is None:
+                continue
+            if event.taken_back:
+                del tokens[-event.taken_back :]
+            if isinstance(event, Round):
+                tokens += tokens_of(event, index)
+            else:
+                tokens.append(token_of(event, begin.tokens + len(tokens)))
+        return begin.tokens, tokens
+
+    def _read(self, index: int) -> Round | PlainStep | None:
+        at = self.run.first_step + index
+        if at >= self._file.steps:
+            return None
+        event = self._events.event(self._file.line_of_step(at))
+        return event if isinstance(event, Round | PlainStep) else None
+
+
+def _unreadable(index: int) -> Round:
+    target = TargetToken(0, b"", Origin.BONUS, 0.0, None)
+    return Round(
+        *(0, 0, index + 1, 0, 0, 0, UNREADABLE, (), ((),), 0, target, (), "", None, 0, 0.0, 0.0, 0.0)
+    )
+
+
+def _lost(index: int) -> OutputToken:
+    return OutputToken(0, b"\xef\xbf\xbd", Origin.PLAIN, -1, index)
