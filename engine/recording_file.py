@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -55,13 +56,18 @@ class RecordingFile:
     Lines are numbered from 0 without the header; a line that is torn or being written is not among them.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """Open and scan. Raises RecordingError for a file that is no recording, or cannot be read."""
-        self.name = shown_name(str(path))
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        """Open and scan. Raises RecordingError for a file that is no recording, or cannot be read.
+
+        Args:
+            name: how messages call it; default: its path.
+        """
+        self.name = name or shown_name(str(path))
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             raise RecordingError(f"cannot read {self.name}: {reason_of(error)}") from error
+        self._close = weakref.finalize(self, os.close, self._fd)
         self._offsets = array("Q")  # where each line begins
         self._end = 0  # bytes that were scanned: whole lines
         self._steps = array("I")  # lines of rounds and plain steps
@@ -85,10 +91,9 @@ class RecordingFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; allowed twice."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Close the file; allowed twice. One that nobody holds any more is closed, too."""
+        self._fd = -1
+        self._close()
 
     def _read_header(self) -> dict[str, Any]:
         data = b""

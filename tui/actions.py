@@ -108,8 +108,13 @@ def _branches(now: Now) -> bool:
     return now.state.run > 0 and not now.replay
 
 
-RUN, CHANGE, MODELS, TALK, VIEW, PROGRAM = (
+def _replays(now: Now) -> bool:
+    return now.replay
+
+
+RUN, REPLAY, CHANGE, MODELS, TALK, VIEW, PROGRAM = (
     "Run",
+    "Replay",
     "Between rounds",
     "Models and settings",
     "Conversation",
@@ -165,6 +170,58 @@ ACTIONS: tuple[Action, ...] = (
         RUN,
         _branches,
     ),
+    Action("replay.leave", "escape", "Leave", "Leave the recording", REPLAY, _replays, footer=True),
+    Action("replay.back_round", "backspace,shift+f8", "Round back", "One round back", REPLAY, _replays),
+    Action("replay.back_token", "semicolon,shift+f9", "Token back", "Hide the last token", REPLAY, _replays),
+    Action(
+        *("replay.slower", "less_than_sign", "Slower"),
+        "Slower, to 0.1 times its pace",
+        REPLAY,
+        _replays,
+    ),
+    Action(
+        *("replay.faster", "greater_than_sign", "Faster"),
+        "Faster, to 16 times its pace",
+        REPLAY,
+        _replays,
+    ),
+    Action(
+        *("replay.previous", "left_square_bracket", "Marker before"),
+        "Back to the nearest round of the chosen kind",
+        REPLAY,
+        _replays,
+        call="replay_marker(-1)",
+    ),
+    Action(
+        *("replay.next", "right_square_bracket", "Next marker"),
+        "On to the nearest round of the chosen kind",
+        REPLAY,
+        _replays,
+        footer=True,
+        call="replay_marker(1)",
+    ),
+    Action(
+        *("replay.kind", "M", "Kind of marker"),
+        "Which rounds [ and ] go to: rejected at the first draft, all accepted, slow, bookmarks",
+        REPLAY,
+        _replays,
+    ),
+    Action("replay.bookmark", "B", "Bookmark", "Set or remove a bookmark at this round", REPLAY, _replays),
+    Action("replay.go", "ctrl+g", "Go to round", "Go to a round by its number", REPLAY, _replays),
+    Action("replay.loop", "O", "Loop", "At the end begin again, or not", REPLAY, _replays),
+    Action(
+        *("replay.idle", "I", "Waits"),
+        "Cut waits to 2 seconds, to half a second, or play them in full",
+        REPLAY,
+        _replays,
+    ),
+    Action(
+        *("replay.fork", "b", "Fork"),
+        "The conversation up to here becomes your own, to go on with",
+        REPLAY,
+        _replays,
+        footer=True,
+    ),
     Action("change.more", "plus,equals_sign", "K + 1", "One more drafted token a round", CHANGE),
     Action("change.fewer", "minus", "K - 1", "One drafted token less a round", CHANGE),
     Action("change.temperature", "T", "Temperature", "Another temperature from the next round on", CHANGE),
@@ -215,6 +272,9 @@ ACTIONS: tuple[Action, ...] = (
         for number, name in enumerate(PANES, 1)
     ),
     Action("view.write", "0", "Write", "To the line for your next message", VIEW),
+    Action(
+        "view.timeline", "7", "Timeline", "To the line of the replay", VIEW, _replays, call="pane('timeline')"
+    ),
     Action("view.next", "f6", "Next pane", "To the next pane", VIEW, call="cycle(1)"),
     Action("view.previous", "shift+f6", "Pane before", "To the pane before", VIEW, call="cycle(-1)"),
     Action("view.jump", "ctrl+o", "Jump", "Show a letter on every pane, and go to one", VIEW),
@@ -247,6 +307,6 @@ def applies(name: str, parameters: tuple[object, ...], now: Now) -> bool | None:
 
 def topics() -> Iterable[tuple[str, tuple[tuple[str, str], ...]]]:
     """Groups with their keys and what these do, for the help and the documentation."""
-    for group in (RUN, CHANGE, MODELS, TALK, VIEW, PROGRAM):
+    for group in (RUN, REPLAY, CHANGE, MODELS, TALK, VIEW, PROGRAM):
         keys = [(action.keys, action.tooltip) for action in ACTIONS if action.group == group and action.keys]
         yield group, tuple(keys)

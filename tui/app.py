@@ -172,7 +172,8 @@ class SpecApp(KeyOrder[int], CommandApp):
         lab = self.lab
         state = self._shown = lab.state
         with self.batch_update():
-            self.live.show(state, lab.config, self.recorded if lab.replay is not None else None)
+            self.live.show(state, lab.config, self.recorded)
+            self.show_timeline()
             self.live.offer(self._offer())
             if self.picker is not None:
                 self.picker.show(state)
@@ -190,8 +191,11 @@ class SpecApp(KeyOrder[int], CommandApp):
         lab = self.lab
         if lab.replay is not None:
             fetch = "" if self.model_is_here else " (fetches 93 MB, asks first)"
+            damage = lab.replay.tape.damage
+            if damage is not None:
+                return visible(f"The recording ends early: {damage}", "", ascii_only=self.ascii)
             again = "space plays it again" if lab.replay.at_end else "space pauses"
-            return f"A recorded run: {again}. ctrl+l loads the model itself{fetch}."
+            return f"A recorded run: {again}, Escape leaves it. ctrl+l loads the model itself{fetch}."
         if lab.state.phase is not Phase.EMPTY or lab.loading:
             return ""
         name = visible(lab.config.verify.model_name, "", ascii_only=self.ascii)

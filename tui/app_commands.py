@@ -9,17 +9,13 @@ from textual.geometry import Offset
 from textual.widget import Widget
 
 from tui.actions import Now, applies, topics
-from tui.app_settings import SettingsApp
-from tui.demo import Demo, load_demo
+from tui.app_replay import ReplayApp
 from tui.themes import THEMES
 from tui.widgets.messages import BranchRequested
 
 
-class CommandApp(SettingsApp):
+class CommandApp(ReplayApp):
     """The part of the app that carries out actions."""
-
-    recorded: tuple[str, str] | None = None
-    """Target and drafter of the recording that is shown."""
 
     @property
     def now(self) -> Now:
@@ -121,23 +117,6 @@ class CommandApp(SettingsApp):
         self.theme = names[(at + 1) % len(names)]
 
     # -- the program
-
-    def action_demo_play(self) -> None:
-        demo = load_demo()
-        if demo is None:
-            self.say("There is no recording with this program.")
-            return
-
-        self.play(demo)
-
-    def play(self, demo: Demo) -> None:
-        """Show a recording, when what is on its way has ended."""
-
-        def show() -> None:
-            self.recorded = demo.names
-            self.lab.play(demo.source, demo.messages)
-
-        self.lab.when_free(show)
 
     def action_app_help(self) -> None:
         from tui.screens.help import HelpScreen, Topic, topic_of

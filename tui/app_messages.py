@@ -214,12 +214,12 @@ class MessageApp(ModelApp):
 
     @on(BranchRequested)
     def branch_at(self, event: BranchRequested) -> None:
-        """Choose another token in place of one of the answer; in a recording, which has no models, say so."""
+        """Choose another token in place of one of the answer; a recording is forked instead."""
         from tui.screens.branch import AlternativesModal
 
         state = self.lab.state
         if self.lab.replay is not None:
-            self.say("A recording cannot be branched; load models to try it.")
+            self.say("A recording is taken up at a round: go there and fork it.")
             return
         if event.index >= len(state.output):
             return  # the token was withdrawn meanwhile

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.context import Message, messages_from
-from engine.errors import SpeculateError
-from engine.recording import Recording, read_recording
+from engine.errors import RecordingError, SpeculateError
+from engine.recording_file import RecordingFile
+from engine.user_text import size_text
 from tui.source import ReplayClock, ReplaySource
+from tui.tape import FileTape, Tape
 
 PATH = Path(__file__).parents[1] / "engine" / "assets" / "demo.jsonl"
+_PIPE_LIMIT = 2**34
+"""Bytes that are taken from standard input."""
+_CHUNK = 2**20
+
+
+class Made(NamedTuple):
+    """What a recording was made with."""
+
+    target: str
+    drafter: str
+    machine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,45 +38,99 @@ class Demo:
 
     source: ReplaySource
     messages: tuple[Message, ...]
-    names: tuple[str, str]
-    """Target and drafter that made it."""
+    made: Made
+    path: Path | None = None
+    """Its file; None for one that came through a pipe."""
 
 
 def load_demo(path: Path = PATH, now: Callable[[], float] = monotonic) -> Demo | None:
     """The shipped recording; None where there is none, or none that can be read: it is no reason not to
     start."""
-    if not path.is_file():
-        return None
     try:
-        return to_play(read_recording(path), path.name, now)
+        return open_recording(path, now)
     except SpeculateError:
         return None
 
 
-def to_play(
-    recording: Recording, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0
+def open_recording(
+    path: str | Path, now: Callable[[], float] = monotonic, speed: float = 1.0, *, follow: bool = False
 ) -> Demo:
     """A recording, ready to be played from its beginning at so many times its pace.
 
     Args:
-        name: of the file, for messages.
+        path: of the file, or "-" for standard input, which is read to its end.
         now: a monotonic clock in seconds.
+        follow: at its end, wait for more.
 
     Raises:
+        RecordingError: it is no recording, of a newer version, or cannot be read.
         ContextError: the messages in its header are none. One without messages is played without them.
     """
-    context = recording.header.get("context")
+    file = _from_pipe() if str(path) == "-" else RecordingFile(path)
+    played = to_play(FileTape(file), file.name, now, speed)
+    played.source.follow = follow
+    return played if str(path) == "-" else Demo(played.source, played.messages, played.made, Path(path))
+
+
+def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0) -> Demo:
+    """A tape, ready to be played.
+
+    Args:
+        name: of the file, for messages.
+
+    Raises:
+        ContextError: the messages in its header are none.
+    """
+    context = tape.header.get("context")
     messages = messages_from(context, name) if context else ()
-    clock = ReplayClock(now, speed)
-    return Demo(ReplaySource(recording.events, clock), messages, _names(recording.header))
+    return Demo(ReplaySource(tape, ReplayClock(now, speed)), messages, made_with(tape.header))
 
 
-def _names(header: dict[str, Any]) -> tuple[str, str]:
-    def name(role: str) -> str:
-        model = header.get(role)
-        return str(model.get("name", "")) if isinstance(model, dict) else ""
+def _from_pipe() -> RecordingFile:
+    """Standard input as a file without a name."""
+    handle, name = tempfile.mkstemp(prefix="naive-speculate-")
+    try:
+        with os.fdopen(handle, "wb") as copy:
+            taken = 0
+            while chunk := sys.stdin.buffer.read(_CHUNK):
+                taken += copy.write(chunk)
+                if taken > _PIPE_LIMIT:
+                    raise RecordingError(f"standard input is larger than {size_text(_PIPE_LIMIT)}")
+        return RecordingFile(name, "standard input")
+    except OSError as error:
+        raise RecordingError(
+            f"cannot take standard input: {(error.strerror or str(error)).lower()}"
+        ) from error
+    finally:
+        Path(name).unlink(missing_ok=True)
 
-    config = header.get("config")
-    draft = config.get("draft") if isinstance(config, dict) else None
-    method = str(draft.get("method", "")) if isinstance(draft, dict) else ""
-    return name("target") or "recorded target", name("drafter") or method or "recorded drafter"
+
+def made_with(header: Mapping[str, Any]) -> Made:
+    """Names of target and drafter, and the machine, as far as the header says."""
+    target, drafter, config = (_table(header, name) for name in ("target", "drafter", "config"))
+    method = _word(_table(config, "draft"), "method")
+    return Made(
+        _word(target, "name") or "recorded target",
+        _word(drafter, "name") or method or "recorded drafter",
+        _machine(_table(header, "machine")),
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    threads = machine.get("threads")
+    said = [
+        _word(machine, "processor"),
+        f"{threads} threads" if type(threads) is int else "",
+        " ".join(filter(None, (_word(machine, "device"), _word(machine, "dtype")))),
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _table(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _word(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""

@@ -22,9 +22,10 @@ from tui.widgets.lines import LineView
 from tui.widgets.output import OutputPane
 from tui.widgets.prompt import PromptPane
 from tui.widgets.rounds import RoundsPane
+from tui.widgets.timeline import Timeline
 
 OWNERS = (
-    *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, ChatInput),
+    *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, Timeline, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
     *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect),
 )

@@ -10,24 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.config import Config
-from engine.context import Message
 from engine.session import Session
 from tui.changes import effective, needs_load
 from tui.conversation import Conversation
 from tui.engine_thread import Ask, Change, Eject, EngineThread
 from tui.lab_core import nothing
-from tui.lab_runs import RunLab
-from tui.plan import Plan
-from tui.source import ReplaySource
-from tui.state import Reset, ViewState, reduce
+from tui.lab_replay import ReplayLab
 
 
-class Lab(RunLab):
+class Lab(ReplayLab):
     """What the user works with: runs, the conversation, models and settings, a recording."""
 
     def __init__(self, engine: EngineThread, config: Config, conversation: Conversation) -> None:
         super().__init__(engine, config, conversation)
-        self._behind: tuple[ViewState, Conversation, Plan | None] | None = None  # while a recording is shown
 
     # -- the conversation
 
@@ -54,14 +49,6 @@ class Lab(RunLab):
         if found is not None:
             self.state, self.plan = found
         self.set_conversation(changed)
-        self.on_change()
-
-    def open(self, conversation: Conversation) -> None:
-        """Go on with another conversation; the panes forget the run."""
-        self.go_live()
-        self.plan = None
-        self.state = reduce(self.state, Reset())
-        self.set_conversation(conversation)
         self.on_change()
 
     def preview(self, ids: tuple[int, ...], pieces: tuple[bytes, ...]) -> None:
@@ -102,11 +89,6 @@ class Lab(RunLab):
         else:
             self.load(config)
 
-    def _take_over(self, config: Config) -> None:
-        if config.sampling.seed != self.config.sampling.seed:
-            self._seed = None
-        self.config = config
-
     def _load_and_go_on(self, config: Config) -> None:
         if self._sent == self._ended:  # it waits for other models already
             self._send_load(config)
@@ -122,25 +104,3 @@ class Lab(RunLab):
     def ask(self, function: Callable[[Session], object], reply: Callable[[object], None]) -> None:
         """Run a function on the engine's thread; ``reply`` is called there."""
         self.engine.send(Ask(function, reply))
-
-    # -- replay
-
-    def play(self, replay: ReplaySource, messages: tuple[Message, ...]) -> None:
-        """Show a recording; the engine stays as it is, and so does what the user had."""
-        if self._behind is None:
-            self._behind = self.state, self.conversation, self.plan
-        self.replay = replay
-        self.plan = None
-        self.state = ViewState(replay=True)
-        replay.play()
-        self.set_conversation(Conversation(messages))
-        self.on_change()
-
-    def go_live(self) -> None:
-        """Leave the recording; what the user had is there again."""
-        if self._behind is None:
-            return
-        self.replay = None
-        (self.state, conversation, self.plan), self._behind = self._behind, None
-        self.set_conversation(conversation)
-        self.on_change()

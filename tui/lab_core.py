@@ -52,6 +52,7 @@ class LabCore(ABC):
         self.written = True
         """Whether the last run's answer is in the conversation."""
         self._live = LiveSource(engine.drain)
+        self._recorded: tuple[Message, ...] = ()  # what the recording's header says is answered
         self._seed: int | None = None
         self._held = False  # a run stands still because of an edit
         self._sent = self._ended = 0  # Generate commands
@@ -143,6 +144,7 @@ class LabCore(ABC):
         before = self.state
         self.state = reduce(before, event)
         if self.replay is not None:
+            self._show_messages()
             return
         if isinstance(event, RunStarted):
             self._begun, self._going_on, self._resuming = True, False, False
@@ -160,6 +162,12 @@ class LabCore(ABC):
             self._load_worked = True
         elif isinstance(event, Idle):
             self._command_ended(before.busy or "")
+
+    def _show_messages(self) -> None:
+        """A recording: the conversation is what its run answers."""
+        messages = self.state.messages or self._recorded
+        if messages != self.conversation.messages:
+            self.set_conversation(Conversation(messages))
 
     def act(self, *actions: UiAction) -> None:
         """What the user did to the view."""

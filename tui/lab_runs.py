@@ -10,7 +10,7 @@ from tui.changes import effective
 from tui.engine_thread import Change, Generate
 from tui.lab_core import LabCore
 from tui.plan import Plan
-from tui.state import Paused, Phase, Reset, Resumed, RevealAll, RevealNext, needs_round, reduce
+from tui.state import Paused, Phase, Resumed, RevealAll, RevealNext, needs_round
 
 
 class RunLab(LabCore):
@@ -99,7 +99,7 @@ class RunLab(LabCore):
         """Pause at the next commit, or go on."""
         stands = self.state.phase is Phase.PAUSED or self.state.pausing
         if self.replay is not None:
-            self._toggle_replay(stands)
+            self._toggle_replay()
         elif stands:
             self.engine.resume()
             self.act(Resumed())
@@ -107,18 +107,16 @@ class RunLab(LabCore):
             self.engine.pause()
             self.act(Paused())
 
-    def _toggle_replay(self, stands: bool) -> None:
-        assert self.replay is not None
-        if self.replay.at_end:
-            self.replay.restart()
-            self.state = reduce(self.state, Reset())
-            stands = True
-        if stands:
-            self.replay.play()
-            self.act(Resumed())
-        else:
+    def _toggle_replay(self) -> None:
+        assert self.replay is not None, "a recording is shown"
+        if self.replay.clock.playing:
             self.replay.pause()
             self.act(Paused())
+            return
+        if self.replay.at_end:
+            self.replay.restart()
+        self.replay.play()
+        self.act(Resumed())
 
     def next_round(self) -> None:
         """One round, then stand still."""

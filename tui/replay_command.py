@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.errors import UserError
-from engine.user_text import shown_name
-from tui.recording_commands import ParserClass, read
+from tui.recording_commands import ParserClass
 from tui.terminal import Output
 
 if TYPE_CHECKING:
@@ -30,13 +29,15 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
         "--speed", type=_speed, default=1.0, metavar="X", help="times its own pace, 0.1 to 16"
     )
     parser.add_argument("--from", dest="start", type=int, metavar="N", help="begin with round N")
+    parser.add_argument("--follow", action="store_true", help="at its end, wait for more to be written")
     parser.add_argument("--print", action="store_true", help="print it as a headless run is printed")
     parser.add_argument("--ascii", action="store_true", help="the app draws with ASCII signs only")
     options = parser.parse_args(words)
-    from tui.demo import to_play
+    from tui.demo import open_recording
 
-    recording = read(options.recording)
-    played = to_play(recording, shown_name(options.recording), speed=options.speed)
+    if options.follow and options.recording == "-":
+        raise UserError("--follow needs a file", "What comes through a pipe is read to its end first.")
+    played = open_recording(options.recording, speed=options.speed, follow=options.follow)
     if options.start is not None and not played.source.skip_to(options.start):
         raise UserError(f"the recording has no round {options.start}", "spec verify says how many it has.")
     if options.print:
@@ -78,7 +79,7 @@ def _print(played: Demo) -> int:
     source.play()
     with Interrupts() as interrupts:
         try:
-            while not source.at_end:
+            while source.follow or not source.at_end:
                 for event in source.poll():
                     if isinstance(event, Event):
                         console.show(event)
@@ -87,4 +88,6 @@ def _print(played: Demo) -> int:
             return interrupts.exit_code
         finally:
             console.end_answer()
+    if source.tape.damage is not None:
+        console.note(f"it ends early: {source.tape.damage}")
     return 0

@@ -6,10 +6,11 @@ comes from the keyframe before it, and what lies before that keyframe is read wh
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from engine.errors import RecordingError
 from engine.events import Event, PlainStep, Round
@@ -20,6 +21,20 @@ from tui.view import ViewState
 
 BEGINNING = ViewState(replay=True)
 """Before the first event of a recording."""
+
+
+class Outcome(NamedTuple):
+    """What became of the drafts of a round; a plain step has none."""
+
+    accepted: int
+    drafted: int
+    rejected: bool
+    """It ended in a rejection."""
+    ms: float
+
+
+UNKNOWN = Outcome(0, 0, rejected=False, ms=0.0)
+"""Of a line that cannot be read."""
 
 
 class Tape(Protocol):
@@ -38,6 +53,10 @@ class Tape(Protocol):
 
     def event(self, at: int) -> Event | None:
         """The event of a place. A damaged place ends the tape there."""
+        ...
+
+    def outcome(self, at: int) -> Outcome:
+        """What became of the round of a place, at little cost."""
         ...
 
     def time_ns(self, at: int) -> int | None:
@@ -70,6 +89,10 @@ class MemoryTape:
     def event(self, at: int) -> Event | None:
         """The event of a place."""
         return self._events[at]
+
+    def outcome(self, at: int) -> Outcome:
+        """What became of a round."""
+        return _outcome(self._events[at])
 
     def time_ns(self, at: int) -> int | None:
         """When it happened."""
@@ -115,6 +138,13 @@ class FileTape:
                 self._end, self.damage = at, error.message
             return None
 
+    def outcome(self, at: int) -> Outcome:
+        """What became of a round; its line is not checked any further."""
+        try:
+            return _outcome_of(self.file.value(at))
+        except (RecordingError, KeyError, TypeError, ValueError, OverflowError):
+            return UNKNOWN
+
     def time_ns(self, at: int) -> int | None:
         """When the line was written."""
         return self.file.time_ns(at)
@@ -130,3 +160,24 @@ class FileTape:
         came = bool(self.file.refresh())
         self.damage = self.file.damage
         return came
+
+
+def _outcome(event: Event) -> Outcome:
+    if isinstance(event, Round):
+        return Outcome(event.accepted, event.drafted, event.rejected, event.ms)
+    ms = event.verify_ms + event.host_ms if isinstance(event, PlainStep) else 0.0
+    return UNKNOWN._replace(ms=ms)
+
+
+def _outcome_of(value: dict[str, Any]) -> Outcome:
+    """The same of a line as it was parsed. Raises KeyError, TypeError, ValueError or OverflowError where it
+    is none."""
+    ms = float(value.get("draft_ms", 0.0)) + float(value["verify_ms"]) + float(value["host_ms"])
+    if "drafts" not in value:
+        return UNKNOWN._replace(ms=ms)
+    accepted, drafts, tokens = int(value["n_accepted"]), len(value["drafts"]), len(value["tokens"])
+    was_cut = tokens <= accepted
+    kept = min(accepted, tokens)
+    if not 0 <= kept <= drafts or not math.isfinite(ms):
+        return UNKNOWN
+    return Outcome(kept, tokens if was_cut else drafts, not was_cut and accepted < drafts, ms)

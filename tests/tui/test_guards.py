@@ -194,7 +194,7 @@ def test_the_shipped_recording_can_be_played() -> None:
     demo = load_demo(now=lambda: 0.0)
     assert demo is not None
     assert demo.messages == preset_context("builtin")
-    assert demo.names == ("builtin:smollm2-135m", "lookup")
+    assert demo.made[:2] == ("builtin:smollm2-135m", "lookup")
     assert demo.source.duration > 1
     assert PATH.stat().st_size < 500_000
 

@@ -12,7 +12,7 @@ from support.scripted import make_round
 
 from engine.events import EndReason, Event, Notice, PlainStep, Round, RunFinished, RunStarted
 from tui.source import LiveSource, ReplayClock, ReplaySource
-from tui.state import Busy, Idle, Told, ViewState, needs_round, reduce, visible_output
+from tui.state import Busy, Idle, Jumped, Told, ViewState, needs_round, reduce, visible_output
 
 
 class Hand:
@@ -33,6 +33,15 @@ def at(seconds: float, event: Event | None = None) -> Event:
 def replay(events: Sequence[Event], hand: Hand | None = None) -> tuple[ReplaySource, Hand]:
     hand = hand or Hand()
     return ReplaySource(events, ReplayClock(hand)), hand
+
+
+def arrived(source: ReplaySource) -> Jumped:
+    """What the replay tells when it is where it was sent to."""
+    while source.seeking:
+        for told in source.poll():
+            assert isinstance(told, Jumped)
+            return told
+    raise AssertionError("it was not on its way")
 
 
 STORY = [
@@ -163,6 +172,7 @@ def test_it_can_begin_again() -> None:
     assert not source.clock.playing
     source.restart()
     source.play()
+    assert arrived(source) == Jumped(ViewState(replay=True))
     assert list(source.poll()) == STORY[:1]
 
 

@@ -19,7 +19,10 @@ from engine.config import Config
 from tui.actions import PANES
 from tui.clipboard import say_copied
 from tui.conversation import Conversation
+from tui.demo import Made
+from tui.source import ReplaySource
 from tui.state import Phase, ViewState
+from tui.survey import Survey
 from tui.widgets.context import ContextPane
 from tui.widgets.gauge import GaugePane
 from tui.widgets.inputs import ChatInput
@@ -29,12 +32,15 @@ from tui.widgets.messages import DraftSelected, RoundSelected, TokenSelected
 from tui.widgets.output import OutputPane
 from tui.widgets.prompt import PromptPane
 from tui.widgets.rounds import RoundsPane
+from tui.widgets.timeline import Timeline
 from tui.widgets.transport import KeyLine, TabBar, TransportBar
 
 COLUMNS_FROM = 110
 """Columns of the screen from which the panes stand side by side."""
 WRITE = "write"
 """Name of the line for the next message, among the panes."""
+TIMELINE = "timeline"
+"""Name of the line of a replay, among the panes."""
 UNHURRIED = frozenset({"context", "gauge", "inspector"})
 """Panes that change in most of their lines with every round: while the engine works in this process, they are
 drawn this seldom, as what they cost it goes (docs/log.md)."""
@@ -47,6 +53,7 @@ _LETTERS = {
     "g": "gauge",
     "p": "prompt",
     "w": WRITE,
+    "t": TIMELINE,
 }
 
 
@@ -98,6 +105,9 @@ class LiveScreen(Screen[None]):
         line.compact = True
         line.can_focus = False
         yield line
+        timeline = Timeline(id=TIMELINE)
+        timeline.display = False
+        yield timeline
         yield KeyLine(self._keys, id="keys")
 
     def on_mount(self) -> None:
@@ -122,14 +132,18 @@ class LiveScreen(Screen[None]):
         return self.query_one(MessageLine)
 
     @property
+    def timeline(self) -> Timeline:
+        return self.query_one(Timeline)
+
+    @property
     def single(self) -> bool:
         """Whether one pane is shown at a time."""
         return self.size.width < COLUMNS_FROM or self.maximised
 
-    def show(self, state: ViewState, config: Config, names: tuple[str, str] | None = None) -> None:
+    def show(self, state: ViewState, config: Config, made: Made | None = None) -> None:
         """Show a state in all panes that can be seen; the others follow when they are."""
         self._state = state
-        self.query_one(TransportBar).show(state, config, names)
+        self.query_one(TransportBar).show(state, config, made)
         wait = self._all_at + UNHURRIED_S - monotonic()
         if wait > 0 and state.phase is Phase.RUNNING and not state.replay and not self.single:
             self._show_panes(UNHURRIED)
@@ -148,6 +162,19 @@ class LiveScreen(Screen[None]):
         for pane in self.query(LineView):
             if pane.id not in later and self._is_shown(pane):
                 _show(pane, self._state)
+
+    def show_timeline(
+        self, source: ReplaySource | None, survey: Survey | None = None, bookmarks: Sequence[int] = ()
+    ) -> None:
+        """Show where a replay is; None: there is none."""
+        timeline = self.timeline
+        if source is None or survey is None:
+            if timeline.has_focus:
+                self.go_to("output")
+            timeline.display = False
+            return
+        timeline.display = True
+        timeline.show(source, survey, bookmarks)
 
     def show_conversation(self, conversation: Conversation, live_at: int | None) -> None:
         """Show the messages."""
@@ -196,6 +223,9 @@ class LiveScreen(Screen[None]):
         if name == WRITE:
             self.message_line.focus()
             return
+        if name == TIMELINE:
+            self.timeline.focus()
+            return
         self.active = name
         if name in {"context", "prompt"}:
             self._left = name
@@ -204,7 +234,7 @@ class LiveScreen(Screen[None]):
 
     def cycle(self, by: int) -> None:
         """To another place, in the order of the keys."""
-        places = [*PANES, WRITE]
+        places = [*PANES, WRITE, *([TIMELINE] if self.timeline.display else [])]
         focused = self.focused.id if self.focused is not None else None
         at = places.index(focused) if focused in places else -1 if by > 0 else 0
         self.go_to(places[(at + by) % len(places)])
@@ -225,6 +255,8 @@ class LiveScreen(Screen[None]):
     def places(self) -> dict[str, tuple[str, Widget]]:
         """Where jump mode can go, by letter."""
         found = {letter: (name, self.query_one(f"#{name}")) for letter, name in _LETTERS.items()}
+        if not self.timeline.display:
+            del found["t"]
         if self.single:
             return found
         return {letter: entry for letter, entry in found.items() if self._is_shown(entry[1])}

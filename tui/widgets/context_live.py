@@ -6,7 +6,10 @@ from engine.thinking import split_thinking
 from tui.glyphs import UNICODE
 from tui.state import Phase, Trail, ViewState, visible_text
 from tui.widgets.context_rows import Look, new_flow, text_row, thinking_rows, title_row
-from tui.widgets.rows import Row
+from tui.widgets.rows import Piece, Row
+
+_AT_FIRST = 128
+"""Chunks of text that are laid out of an answer whose beginning is in no memory."""
 
 
 class LiveAnswer:
@@ -16,10 +19,11 @@ class LiveAnswer:
         self._head: list[Row] = []
         self._flow = new_flow(Look(1, UNICODE))
         self._chunks: Trail[str] = Trail()  # of the text, as far as it is laid out
+        self._left_out = 0  # leading chunks that are not
 
     def restart(self, look: Look) -> None:
         """Lay out from the beginning: another run, another width."""
-        self._head, self._flow, self._chunks = [], new_flow(look), Trail()
+        self._head, self._flow, self._chunks, self._left_out = [], new_flow(look), Trail(), 0
 
     def __len__(self) -> int:
         return len(self._head) + len(self._flow.rows)
@@ -38,22 +42,35 @@ class LiveAnswer:
         chunks, thinking = visible_text(state), state.thinking
         known = len(self._chunks)
         goes_on = len(chunks) >= known and (not known or chunks[known - 1] is self._chunks[known - 1])
+        if not goes_on:
+            self._left_out = max(len(chunks) - _AT_FIRST, 0) if chunks.archived else 0
         head = self._titles(state, look, number)
+        if self._left_out:
+            text = f"{look.glyphs.ellipsis} what comes before is in the output"
+            head.append(Row((Piece(text, "lines--dim"),)))
         if not goes_on or len(head) != len(self._head):
             self._flow, known = new_flow(look), 0
+        known = max(known, self._left_out)
         differs = 0 if head == self._head else len(head)
         all_new = len(head) != len(self._head) or not goes_on
         self._head = head
         new = chunks[known:]
         if thinking.count and thinking.inside:
             new, chunks = [], Trail()
-        elif thinking.count and not known:
-            new = [split_thinking("".join(chunks), opened=True)[1]]
+        elif thinking.count and known == self._left_out and self._ends_thinking(state):
+            new = [split_thinking("".join(new), opened=True)[1]]
         self._chunks = chunks
         changed = self._flow.append(part.encode("utf-8", "surrogatepass") for part in new) if new else None
         if all_new:
             return differs, 0
         return differs, None if changed is None else len(head) + changed
+
+    def _ends_thinking(self, state: ViewState) -> bool:
+        """Whether the thinking ends in the text that is laid out."""
+        if not self._left_out:
+            return True
+        last = state.output[min(state.thinking.count, len(state.output)) - 1]
+        return last.round + bool(state.given) >= self._left_out
 
     @staticmethod
     def _titles(state: ViewState, look: Look, number: str) -> list[Row]:

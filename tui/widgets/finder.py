@@ -22,6 +22,8 @@ class Finder:
         self.places: list[Place] = []
         self.current: int | None = None
         """Index into ``places`` of the match that was gone to."""
+        self.first = 0
+        """Rows before this one are not searched."""
         self._searched = 0  # rows before this one are done
 
     def search(self, needle: str, rows: int) -> None:
@@ -49,7 +51,7 @@ class Finder:
         """Search the rows that are new."""
         if not self.needle:
             return
-        for y in range(self._searched, rows):
+        for y in range(max(self._searched, self.first), rows):
             text = self._whole_row(y).text
             self.places += [(y, at) for at in self._starts(text + self._after(y, rows), len(text))]
         self._searched = rows

@@ -25,6 +25,8 @@ _EMPTY = {
     Phase.LOADING: "The models are being loaded. The answer will appear here, token by token.",
     Phase.PREFILL: "The target reads the prompt. The answer will appear here, token by token.",
 }
+_MORE = 2048
+"""Tokens that are laid out more when the view comes to those that are left out."""
 _NO_ANSWER = "No answer yet. Send a message, or start the run: the answer appears here, token by token."
 
 
@@ -79,12 +81,13 @@ class OutputPane(LineView):
         if output is self._output and finished == self._finished and before.phase is state.phase:
             return
         goes_on = before.run == state.run and not self._finished and self._goes_on(output, thinking)
-        known = len(self._output) if goes_on else 0
+        known = len(self._output)
         self._output, self._thinking, self._finished = output, thinking, finished
         if not self.is_laid_out:
             return
         if not goes_on:
-            self._rows = AnswerRows(self._flow, folded=self.folded)
+            known = self._left_out()
+            self._rows = AnswerRows(self._flow, folded=self.folded, start=known)
             self.cursor = self.cursor if self.cursor is not None and self.cursor < len(output) else None
         self.rows_changed(self._add(known))
         if known < thinking:
@@ -113,6 +116,18 @@ class OutputPane(LineView):
             return False
         return not known or output[known - 1] is self._output[-1]
 
+    def _left_out(self) -> int:
+        """Leading tokens that are not laid out at first: what a replay jumped over is in no memory, and a
+        screen shows the end."""
+        room = self.page * self.row_width // 2
+        return max(len(self._output) - room, 0) if self._output.archived else 0
+
+    def _show_more(self) -> None:
+        """Lay out some of the tokens that were left out; what is on screen stays where it is."""
+        top = self._rows.start
+        self._lay_out_from(max(top - _MORE, 0))
+        self.scroll_to(y=self._rows.row_of(top), animate=False)
+
     def _flow(self, first: int) -> TokenFlow:
         return TokenFlow(self.row_width, first=first, ascii_only=self.ascii, newline=self.glyphs.newline)
 
@@ -129,11 +144,20 @@ class OutputPane(LineView):
         top = None
         if not self.follows and self.row_total():
             top = self._rows.first_token(min(self.scroll_offset.y, self.row_total() - 1))
-        self._rows = AnswerRows(self._flow, folded=self._rows.folded)
-        self._add(0)
-        self.rows_changed(0)
+        start = self._rows.start if self._rows.laid_out else self._left_out()
+        self._lay_out_from(min(start, len(self._output)))
         if top is not None:
             self.scroll_to(y=self._rows.row_of(top), animate=False)
+
+    def _lay_out_from(self, start: int) -> None:
+        self._rows = AnswerRows(self._flow, folded=self._rows.folded, start=start)
+        self._add(start)
+        self.rows_changed(0)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self._rows.start and round(new_value) == 0 < round(old_value):
+            self.call_after_refresh(self._show_more)
 
     # -- rows
 
@@ -153,7 +177,7 @@ class OutputPane(LineView):
     def build_row(self, y: int) -> Row:
         row = self._rows[y]
         if row is None:
-            return self._fold_row()
+            return self._left_out_row() if self._rows.is_left_out(y) else self._fold_row()
         glyphs = self.glyphs
         return Row(tuple(piece for run in row.runs for piece in self._pieces(run, glyphs)), row.soft)
 
@@ -187,6 +211,10 @@ class OutputPane(LineView):
         mark = mark_of_origin(token.origin)
         drafted = mark is not Mark.BONUS or token.round < 0 or self._state.rounds[token.round].drafts
         return mark if drafted else Mark.PLAIN
+
+    def _left_out_row(self) -> Row:
+        text = f"{self.glyphs.ellipsis} {self._rows.start:,} tokens before"
+        return Row((Piece(text, "output--fold", -1, ""),))
 
     def _fold_row(self) -> Row:
         glyphs, thinking = self.glyphs, self._state.thinking
@@ -242,6 +270,8 @@ class OutputPane(LineView):
         super().to_end(last=last)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "branch" and self._state.replay:
+            return False  # the app's own key: a recording is forked
         if action in {"choose", "branch"}:
             return self.cursor is not None
         if action == "fold":
@@ -268,7 +298,7 @@ class OutputPane(LineView):
     def action_token(self, by: int) -> None:
         if not self._output:
             return
-        low = self._thinking if self.folded else 0
+        low = max(self._thinking if self.folded else 0, self._rows.start)
         last = len(self._output) - 1
         at = last if self.cursor is None else self.cursor + by
         self.select(min(max(at, low), last))
@@ -292,7 +322,9 @@ class OutputPane(LineView):
         self.rows_changed(0)
 
     def clicked(self, y: int, key: int, column: int) -> None:
-        if self._rows[y] is None:
+        if self._rows.is_left_out(y):
+            self._show_more()
+        elif self._rows[y] is None:
             self.action_fold()
         elif key >= 0:
             self.select(key)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from enum import Enum
 
 from engine.events import Round
+from tui.trail import Trail
+
+_LOOK_BACK = 512
+"""Rounds in no memory that are looked at all the same."""
 
 
 class RoundFilter(Enum):
@@ -44,16 +47,20 @@ class RoundList:
         self._fitting: list[int] = []
         self._known = 0  # rounds there are
         self._judged = 0  # leading rounds that were looked at
+        self.first = 0
+        """Leading rounds that are not looked at: a replay jumped over them, and they are in no memory."""
 
-    def extend(self, rounds: Sequence[Round], whole: int) -> None:
+    def extend(self, rounds: Trail[Round], whole: int) -> None:
         """There are more rounds. Only the first ``whole`` are judged: a hidden one would be given away."""
         self._known = len(rounds)
         if self.kind is RoundFilter.ALL:
             return
+        if not self._judged:
+            self.first = self._judged = max(rounds.archived - _LOOK_BACK, 0)
         for index in range(self._judged, whole):
             if self.kind.fits(rounds[index], self.text):
                 self._fitting.append(index)
-        self._judged = whole
+        self._judged = max(whole, self._judged)
 
     def __len__(self) -> int:
         return self._known if self.kind is RoundFilter.ALL else len(self._fitting)

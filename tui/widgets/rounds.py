@@ -26,6 +26,8 @@ _COUNT_FROM, _TIME_FROM, _LONG_TIME_FROM, _REASON_FROM = 14, 24, 40, 50
 _PIECE = 24
 """Columns of one token at most, so that no token hides the others."""
 _UNCUT = 1 << 20
+_SEARCHED = 512
+"""Rounds in no memory that the search reads all the same."""
 _EMPTY = {
     Phase.EMPTY: "No model is loaded yet. Load models, or play a recording: every round gets a line here.",
     Phase.PREFILL: "The target reads the prompt. Every round gets a line here.",
@@ -99,6 +101,7 @@ class RoundsPane(LineView):
         self._whole = len(rounds) - (state.revealed is not None and bool(rounds))
         if not goes_on:
             self._listed = RoundList(self._listed.kind, self._listed.text)
+            self.finder.first = max(rounds.archived - _SEARCHED, 0)
             self.selected = None
         self._listed.extend(rounds, self._whole)
         self.rows_changed(first)
@@ -216,7 +219,7 @@ class RoundsPane(LineView):
             what = self.filter.value
             if self.filter is RoundFilter.TEXT:
                 what += f' "{visible(self._listed.text, "")}"'
-            listed = f"{len(self._listed)} of {self._whole}"
+            listed = f"{len(self._listed)} of {self._whole - self._listed.first:,}"
             return (Piece(f"{listed} ", "lines--strong"), Piece(f"{what}   f filter"))
         if not self._rounds:
             return ()

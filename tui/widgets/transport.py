@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
+from tui.demo import Made
 from tui.glyphs import Glyphs, bar, glyph_set
 from tui.safe_text import visible
 from tui.state import Phase, ViewState
@@ -90,11 +91,11 @@ class TransportBar(OneLine):
         "The first line says what goes on, which run and segment it is, and with which models."
     )
 
-    def show(self, state: ViewState, config: Config, names: tuple[str, str] | None = None) -> None:
+    def show(self, state: ViewState, config: Config, made: Made | None = None) -> None:
         """Show a state.
 
         Args:
-            names: target and drafter of a recording; its models are not loaded.
+            made: what the recording that is shown was made with; its models are not loaded.
         """
         glyphs = self.glyphs
         parts: list[Part] = [(f" {self._sign(state, glyphs)} ", "bold")]
@@ -102,7 +103,8 @@ class TransportBar(OneLine):
             parts.append(("REPLAY ", "bold $text-warning"))
         parts += [(f"{self._phase(state, glyphs)} ", self._style(state.phase)), *self._run(state)]
         gap = f" {glyphs.separator} "
-        details = [self._settings(state, config), self._pair(state, config, names), *self._device(state)]
+        machine = [made.machine] if made is not None and made.machine else self._device(state)
+        details = [self._settings(state, config), self._pair(state, config, made), *machine]
         for text in details:
             parts += [(gap, "$foreground 50%"), (visible(text, "", ascii_only=glyphs.ascii_only), "")]
         self.set_parts(parts)
@@ -146,9 +148,9 @@ class TransportBar(OneLine):
         return [(f" run {state.run}{segment}  round {len(state.rounds)}  {len(state.output)} tok", "")]
 
     @staticmethod
-    def _pair(state: ViewState, config: Config, names: tuple[str, str] | None) -> str:
-        if names is not None:
-            target, drafter = names
+    def _pair(state: ViewState, config: Config, made: Made | None) -> str:
+        if made is not None:
+            target, drafter = made.target, made.drafter
         else:
             target = state.target.name if state.target else config.verify.model_name
             drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method

@@ -1,0 +1,246 @@
+"""The part of the app that plays recordings; ``tui.actions`` has the keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from textual import on
+from textual.timer import Timer
+
+from engine.config import Config, RecordConfig
+from engine.errors import DiskError, SpeculateError
+from tui.app_settings import SettingsApp
+from tui.bookmarks import Bookmarks
+from tui.demo import Demo, Made, load_demo, open_recording
+from tui.screens.message import Choice, ChoiceModal, TextModal
+from tui.source import MAX_GAP_S
+from tui.state import Phase
+from tui.survey import MarkerKind, Survey
+from tui.widgets.timeline import Timeline
+
+SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_GAPS = (MAX_GAP_S, 0.5, None)
+_SURVEY_S, _SURVEY_EVERY_S = 0.006, 0.02
+"""How long the rounds ahead are read at a time, and how often."""
+_SURVEY_SHOWN = 25
+"""Readings between two paints of the timeline."""
+_MINE, _ITS = "mine", "its"
+
+
+class ReplayApp(SettingsApp):
+    """Plays recordings."""
+
+    played: Demo | None = None
+    """What is played, or was last."""
+    survey: Survey | None = None
+    bookmarks: Bookmarks | None = None
+    _kind = MarkerKind.REJECTED_AT_0
+    _survey_timer: Timer | None = None
+    _readings = 0
+
+    @property
+    def recorded(self) -> Made | None:
+        """What the recording that is shown was made with."""
+        return self.played.made if self.played is not None and self.lab.replay is not None else None
+
+    # -- what is played
+
+    def action_demo_play(self) -> None:
+        demo = load_demo()
+        if demo is None:
+            self.say("There is no recording with this program.")
+            return
+        self.play(demo)
+
+    def open_recording(self, path: Path) -> None:
+        """Play the recording in a file."""
+        try:
+            self.play(open_recording(path))
+        except SpeculateError as error:
+            self.show_error(error)
+
+    def play(self, demo: Demo) -> None:
+        """Show a recording, when what is on its way has ended."""
+
+        def show() -> None:
+            self.played = demo
+            self.survey = Survey(demo.source.tape)
+            self.bookmarks = Bookmarks(demo.source.tape.header)
+            self._read_on()
+            self.lab.play(demo.source, demo.messages)
+
+        self.lab.when_free(show)
+
+    def _read_on(self) -> None:
+        """Read the rounds ahead, a little at a time."""
+        if self._survey_timer is None:
+            self._survey_timer = self.set_interval(_SURVEY_EVERY_S, self._read)
+
+    def _read(self) -> None:
+        survey = self.survey
+        if survey is None or self.lab.replay is None or survey.read(_SURVEY_S):
+            if self._survey_timer is not None:
+                self._survey_timer.stop()
+                self._survey_timer = None
+            self.show_timeline()
+            return
+        self._readings += 1
+        if not self._readings % _SURVEY_SHOWN:
+            self.show_timeline()
+
+    def show_timeline(self) -> None:
+        """Show where the replay is; nothing while none is."""
+        source, survey, bookmarks = self.lab.replay, self.survey, self.bookmarks
+        if source is None or survey is None or bookmarks is None:
+            self.live.show_timeline(None)
+            return
+        if not survey.whole:
+            self._read_on()
+        self.live.show_timeline(source, survey, bookmarks.rounds)
+
+    # -- going through it
+
+    @on(Timeline.Sought)
+    def _sought(self, event: Timeline.Sought) -> None:
+        self.lab.seek_step(event.count)
+
+    def action_replay_back_round(self) -> None:
+        self.lab.back_round()
+
+    def action_replay_back_token(self) -> None:
+        self.lab.back_token()
+
+    def action_replay_slower(self) -> None:
+        self._speed(-1)
+
+    def action_replay_faster(self) -> None:
+        self._speed(1)
+
+    def _speed(self, by: int) -> None:
+        if self.lab.replay is None:
+            return
+        clock = self.lab.replay.clock
+        ahead = [speed for speed in SPEEDS if (speed - clock.speed) * by > 1e-9]
+        if ahead:
+            clock.speed = min(ahead, key=lambda speed: abs(speed - clock.speed))
+        self.lab.on_change()
+
+    def action_replay_loop(self) -> None:
+        if self.lab.replay is not None:
+            self.lab.replay.loop = not self.lab.replay.loop
+            self.lab.on_change()
+
+    def action_replay_idle(self) -> None:
+        """How long a wait may last: longer ones are cut to it."""
+        replay = self.lab.replay
+        if replay is None:
+            return
+        at = _GAPS.index(replay.max_gap_s) if replay.max_gap_s in _GAPS else -1
+        gap = replay.max_gap_s = _GAPS[(at + 1) % len(_GAPS)]
+        self.say("Waits are played in full." if gap is None else f"Waits are cut to {gap:g} seconds.")
+        self.lab.on_change()
+
+    def action_replay_go(self) -> None:
+        replay = self.lab.replay
+        if replay is None:
+            return
+        total = replay.steps
+
+        def check(text: str) -> str | None:
+            good = text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= total
+            return None if good else f"a number from 1 to {total}"
+
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self.lab.seek_step(int(text))
+
+        question = f"Go to which round of {total:,}?"
+        self.push_screen(TextModal(question, str(max(replay.step, 1)), check=check), answered)
+
+    # -- markers
+
+    def action_replay_marker(self, by: int) -> None:
+        replay, survey, bookmarks = self.lab.replay, self.survey, self.bookmarks
+        if replay is None or survey is None or bookmarks is None:
+            return
+        found = survey.marker(replay.step - 1, by, self._kind, bookmarks.rounds)
+        if found is not None:
+            self.lab.seek_step(found + 1)
+            return
+        where = "after" if by > 0 else "before"
+        so_far = "" if survey.whole else f" in the {len(survey):,} rounds that were looked at so far"
+        self.say(f"No more {where} this round{so_far}: {self._kind.value}. M chooses another kind.")
+
+    def action_replay_kind(self) -> None:
+        kinds = list(MarkerKind)
+        self._kind = kinds[(kinds.index(self._kind) + 1) % len(kinds)]
+        self.say(f"[ and ] go to: {self._kind.value}.")
+
+    def action_replay_bookmark(self) -> None:
+        replay, bookmarks = self.lab.replay, self.bookmarks
+        if replay is None or bookmarks is None:
+            return
+        if not replay.step:
+            self.say("Bookmarks are set at rounds: go to one first.")
+            return
+        try:
+            is_set = bookmarks.toggle(replay.step - 1)
+        except DiskError as error:
+            self.show_error(error)
+        else:
+            self.say(f"Bookmark {'set' if is_set else 'removed'} at round {replay.step:,}.")
+        self._kind = MarkerKind.BOOKMARK
+        self.show_timeline()
+
+    # -- leaving it
+
+    def action_replay_leave(self) -> None:
+        self.lab.go_live()
+
+    def action_replay_fork(self) -> None:
+        """The conversation up to here becomes the user's own; with which settings, is asked."""
+        replay = self.lab.replay
+        if replay is None:
+            return
+        if self.lab.state.phase is not Phase.PAUSED and replay.clock.playing:
+            self.lab.toggle_pause()
+        config = recorded_config(replay.tape.header)
+        mine = self.lab.config
+        if config is None or _decoding(config) == _decoding(mine):
+            self._fork(None)
+            return
+        choices = [
+            Choice(_MINE, "Your settings", _pair(mine)),
+            Choice(
+                _ITS, "Those of the recording", f"{_pair(config)}. Nothing is loaded before you ask for it."
+            ),
+        ]
+
+        def chosen(choice: str | None) -> None:
+            if choice is not None:
+                self._fork(config if choice == _ITS else None)
+
+        self.push_screen(ChoiceModal("Go on from here with which settings?", choices), chosen)
+
+    def _fork(self, config: Config | None) -> None:
+        self.lab.fork(config)
+        self.say("The conversation up to here is yours: c goes on with the answer, Ctrl+R writes it again.")
+
+
+def recorded_config(header: Any) -> Config | None:
+    """What a recording was made with, less what it recorded to; None where it does not say."""
+    try:
+        config = Config.model_validate(header.get("config"))
+    except (ValidationError, ValueError):
+        return None
+    return config.model_copy(update={"record": RecordConfig()})
+
+
+def _decoding(config: Config) -> tuple[object, ...]:
+    return config.draft, config.verify, config.sampling.model_copy(update={"seed": None})
+
+
+def _pair(config: Config) -> str:
+    return f"{config.verify.model_name} with {config.draft.model_name or config.draft.method}"

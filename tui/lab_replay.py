@@ -1,0 +1,91 @@
+"""The app's core without a screen: a recording is shown, gone through, and taken up as a conversation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.config import Config
+from engine.context import Message
+from engine.thinking import begin_thinking
+from tui.conversation import Conversation
+from tui.lab_runs import RunLab
+from tui.plan import Plan
+from tui.source import ReplaySource
+from tui.state import Reset, RevealAll, ViewState, reduce, visible_output, visible_text
+from tui.tape import BEGINNING
+
+
+class ReplayLab(RunLab):
+    """Plays recordings; the engine, and what the user had, stay as they are."""
+
+    _behind: tuple[ViewState, Conversation, Plan | None] | None = None  # while a recording is shown
+
+    def play(self, replay: ReplaySource, messages: tuple[Message, ...]) -> None:
+        """Show a recording."""
+        if self._behind is None:
+            self._behind = self.state, self.conversation, self.plan
+        self.replay = replay
+        self.plan = None
+        self.state = BEGINNING
+        self._recorded = messages
+        replay.play()
+        self.set_conversation(Conversation(messages))
+        self.on_change()
+
+    def go_live(self) -> None:
+        """Leave the recording; what the user had is there again."""
+        if self._behind is None:
+            return
+        self.replay = None
+        (self.state, conversation, self.plan), self._behind = self._behind, None
+        self.set_conversation(conversation)
+        self.on_change()
+
+    def seek_step(self, count: int) -> None:
+        """To just behind so many rounds of the recording."""
+        if self.replay is not None:
+            self.replay.seek_step(count)
+            self.act(RevealAll())
+
+    def back_round(self) -> None:
+        """One round back, then stand still."""
+        if self.replay is not None:
+            self.replay.back_round()
+            self.act(RevealAll())
+
+    def back_token(self) -> None:
+        """Hide the last token that is shown; stand still."""
+        if self.replay is not None:
+            action = self.replay.back_token(self.state)
+            self.act(*([action] if action is not None else []))
+
+    def fork(self, config: Config | None = None) -> None:
+        """What the recording shows, messages and answer so far, becomes the user's conversation. With the
+        target that wrote it, going on goes on with its very tokens.
+
+        Args:
+            config: settings to go on with; nothing is loaded for them. None: those of before.
+        """
+        state, plan = self.state, Plan(self.conversation.messages)
+        text = "".join(visible_text(state))
+        opened = begin_thinking(state.prompt_pieces).inside
+        talk = plan.committed(Conversation(plan.messages), text, thinking_opened=opened)
+        if config is not None:
+            self._take_over(config)
+        self.open(talk)
+        if text:
+            kept = replace(state, replay=False, running=False, output=visible_output(state), finished=None)
+            self.history.keep(talk.messages, kept, plan)
+
+    def open(self, conversation: Conversation) -> None:
+        """Go on with another conversation; the panes forget the run."""
+        self.go_live()
+        self.plan = None
+        self.state = reduce(self.state, Reset())
+        self.set_conversation(conversation)
+        self.on_change()
+
+    def _take_over(self, config: Config) -> None:
+        if config.sampling.seed != self.config.sampling.seed:
+            self._seed = None
+        self.config = config
