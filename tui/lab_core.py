@@ -109,8 +109,8 @@ class LabCore(ABC):
 
     @property
     def backlog(self) -> bool:
-        """Whether events wait that were not taken yet."""
-        return self.replay is None and self.engine.backlog
+        """Whether events wait that were not taken yet, or a replay is on its way to another place."""
+        return self.engine.backlog if self.replay is None else self.replay.seeking
 
     @property
     def _free(self) -> bool:

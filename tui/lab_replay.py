@@ -11,7 +11,7 @@ from tui.conversation import Conversation
 from tui.lab_runs import RunLab
 from tui.plan import Plan
 from tui.source import ReplaySource
-from tui.state import Reset, RevealAll, ViewState, reduce, visible_output, visible_text
+from tui.state import Reset, ViewState, reduce, visible_output, visible_text
 from tui.tape import BEGINNING
 
 
@@ -45,19 +45,27 @@ class ReplayLab(RunLab):
         """To just behind so many rounds of the recording."""
         if self.replay is not None:
             self.replay.seek_step(count)
-            self.act(RevealAll())
+            self._arrive()
 
     def back_round(self) -> None:
         """One round back, then stand still."""
         if self.replay is not None:
             self.replay.back_round()
-            self.act(RevealAll())
+            self._arrive()
 
     def back_token(self) -> None:
         """Hide the last token that is shown; stand still."""
         if self.replay is not None:
             action = self.replay.back_token(self.state)
-            self.act(*([action] if action is not None else []))
+            if action is not None:
+                self.act(action)
+            else:
+                self._arrive()
+
+    def _arrive(self) -> None:
+        """Show the place at once, unless it is far from any keyframe: then the next frames get there."""
+        self.drain()
+        self.on_change()
 
     def fork(self, config: Config | None = None) -> None:
         """What the recording shows, messages and answer so far, becomes the user's conversation. With the

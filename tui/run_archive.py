@@ -6,7 +6,7 @@ A line that cannot be read gives a round without tokens, or tokens without text;
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from engine.events import Origin, PlainStep, Round, TargetToken
@@ -17,7 +17,6 @@ from tui.view import OutputToken, ViewState
 
 _ROUNDS_KEPT = 1024
 _CHUNKS_KEPT = 32
-_MORE = 1 << 62
 UNREADABLE = "this line of the recording is damaged"
 """Why a round has no tokens."""
 
@@ -34,6 +33,7 @@ class RunArchive:
     ) -> None:
         self.run, self.begun = run, begun
         self._events, self._file, self._frames = events, file, frames
+        self._run_ends = lru_cache(1)(self._ends)
         self._step = lru_cache(_ROUNDS_KEPT)(self._read)
         self._tokens = lru_cache(_CHUNKS_KEPT)(self._chunk)
 
@@ -60,17 +60,30 @@ class RunArchive:
         """A token of the answer."""
         if index < self.begun.given:
             return self.begun.output[index]
-        lines = self._frames.lines(self.run.line, self._file.lines)
+        lines = self._lines()
         at = bisect_right(lines, index, key=self._tokens_at)
         if at == len(lines):
             return _lost(index)
         first, tokens = self._tokens(lines[at - 1] if at else None, lines[at])
         return tokens[index - first] if index - first < len(tokens) else _lost(index)
 
+    def _lines(self) -> Sequence[int]:
+        """The keyframes of the run, the tokens of each not fewer than of those before it."""
+        lines = self._frames.lines(self.run.line, self._run_ends(self._file.lines))
+        # A cut may withdraw tokens of earlier rounds; then the run ends.
+        if len(lines) > 1 and self._tokens_at(lines[-1]) < self._tokens_at(lines[-2]):
+            return lines[:-1]
+        return lines
+
+    def _ends(self, lines: int) -> int:
+        """The line at which the next run begins; where none does, as many lines as there are."""
+        following = (run.line for run in self._file.runs if run.line > self.run.line and not run.resumed)
+        return next(following, lines)
+
     def _tokens_at(self, line: int) -> int:
-        """Tokens of the answer at a keyframe; at one of a later run more than any."""
+        """Tokens of the answer at a keyframe."""
         fold = self._frames.fold(line)
-        return fold.tokens if fold is not None and fold.run == self.begun.run else _MORE
+        return 0 if fold is None else fold.tokens
 
     def _chunk(self, before: int | None, end: int) -> tuple[int, list[OutputToken]]:
         """The tokens between two keyframes, and the index of their first one."""

@@ -17,7 +17,9 @@ MAX_GAP_S = 2.0
 """Longest wait between two events of a replay; longer ones were idle time, or nearly so."""
 FOLLOW_S = 0.2
 """Between two looks for more."""
-SEEK_SLICE_S = 0.006
+LOOP_REST_S = 1.0
+"""At the end, before it begins again."""
+SEEK_SLICE_S = 0.03
 """For which a seek goes on before the keys get their turn."""
 HELD_STEPS = 4096
 """Rounds (or plain steps) that are told before those before them go out of memory."""
@@ -180,7 +182,8 @@ class ReplaySource:
         if self._seeking is not None or self._next < self._until:
             return 0.0
         if self.at_end:
-            return FOLLOW_S if self.follow else None
+            loops = self.loop and self.clock.playing
+            return FOLLOW_S if self.follow else LOOP_REST_S if loops else None
         if not self.clock.playing:
             return None
         return max(0.0, (self._times[self._next] - self.clock.time) / self.clock.speed)
@@ -193,6 +196,7 @@ class ReplaySource:
             yield from self._arrived()
             return
         self._look_for_more()
+        before = self._next
         while not self.at_end and (
             self._next < self._until or (self.clock.playing and self._times[self._next] <= self.clock.time)
         ):
@@ -201,7 +205,7 @@ class ReplaySource:
             if event is not None:
                 yield event
         if self.at_end and self.clock.playing and not self.follow:
-            self._ended()
+            self._ended(is_seen=before == self._next)
         elif self.step - self._anchor > HELD_STEPS:
             self._seek(self._next)  # what was told long ago goes out of memory
 
@@ -219,9 +223,10 @@ class ReplaySource:
             if perf_counter() >= end:
                 return
 
-    def _ended(self) -> None:
+    def _ended(self, *, is_seen: bool) -> None:
         if self.loop and len(self.tape):
-            self.seek(0)
+            if is_seen:
+                self.seek(0)
             return
         self.clock.pause()
         self.clock.jump(self.duration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,8 +33,10 @@ from engine.events import (
 )
 from engine.recording import Recorder
 from engine.recording_file import RecordingFile
+from tui.source import ReplayClock, ReplaySource
 from tui.state import ViewState, reduce
-from tui.tape import BEGINNING, FileTape
+from tui.survey import MarkerKind, Survey
+from tui.tape import BEGINNING, FileTape, MemoryTape
 
 DRAFTER = dataclasses.replace(TARGET, name="scripted:drafter")
 HEADER = {"seed": SEED}
@@ -184,3 +187,157 @@ def test_a_state_that_was_sought_goes_on_as_if_it_had_been_played(
                 event = tape.event(at)
                 state = state if event is None else reduce(state, event)
             assert state == played(events)
+
+
+def without_keyframes(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if not line.startswith(b'{"event":"keyframe"')))
+
+
+@given(sessions(), st.data())
+@settings(deadline=None, max_examples=40)
+def test_a_file_without_keyframes_is_sought_too(events: list[Event], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder, patch("tui.tape_frames.KEYFRAME_EVERY", 2):
+        path = Path(folder) / "r.jsonl"
+        record(path, events)
+        without_keyframes(path)
+        with RecordingFile(path) as file:
+            tape = FileTape(file)
+            for place in data.draw(st.lists(st.integers(0, len(tape)), min_size=4, max_size=12)):
+                assert last(tape.state_at(place)) == played(events[:place])
+
+
+LIES = (
+    ('"steps":', 1),
+    ('"tokens":', 3),
+    ('"tokens":', -3),
+    ('"rounds":', 1),
+    ('"rounds":', -9),
+    ('"segment_start":', 99),
+    ('"accepted":', 7),
+    ('"run":', 1),
+    ('"given":', 1),
+    ('"text":', -999),
+)
+
+
+@given(sessions(), st.sampled_from(LIES), st.data())
+@settings(deadline=None, max_examples=80)
+def test_keyframes_that_lie_do_no_harm(
+    events: list[Event], lie: tuple[str, int], data: st.DataObject
+) -> None:
+    """What they say of the file itself is noticed; tokens that are missing for it are shown as such."""
+    key, by = lie
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.jsonl"
+        record(path, events)
+        lines = path.read_text().split("\n")
+        pattern = re.compile(re.escape(key) + r"(\d+)")
+        for at, line in enumerate(lines):
+            if line.startswith('{"event":"keyframe"'):
+                lines[at] = pattern.sub(lambda found: f"{key}{int(found[1]) + by}", line)
+        path.write_text("\n".join(lines))
+        with RecordingFile(path) as file:
+            tape = FileTape(file)
+            for place in data.draw(st.lists(st.integers(0, len(tape)), min_size=2, max_size=6)):
+                state = last(tape.state_at(place))
+                assert len(list(state.output)) == len(state.output)
+                assert len(list(state.rounds)) == len(state.rounds)
+                assert "".join(state.text) is not None
+                assert state.total.alpha_hat_error is None or state.total.alpha_hat_error >= 0
+                told = [event for event in file.events(0, place) if event is not None]
+                if key in {'"steps":', '"run":', '"given":'}:
+                    assert state == played(told), "a keyframe of another place is not used"
+
+
+class Hand:
+    """A clock that is moved by hand."""
+
+    time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@given(sessions(), st.data())
+@settings(deadline=None, max_examples=80)
+def test_any_way_through_a_recording_leads_to_the_state_of_its_place(
+    events: list[Event], data: st.DataObject
+) -> None:
+    """Played, stepped, sought and stepped back, with few rounds kept in memory: the place alone counts."""
+    with tempfile.TemporaryDirectory() as folder, patch("tui.source.HELD_STEPS", 2):
+        path = Path(folder) / "r.jsonl"
+        record(path, events)
+        with RecordingFile(path) as file:
+            hand = Hand()
+            source = ReplaySource(FileTape(file), ReplayClock(hand))
+            state = BEGINNING
+            for _ in range(data.draw(st.integers(1, 12))):
+                match data.draw(st.sampled_from(["play", "round", "back", "seek", "step"])):
+                    case "play":
+                        source.play()
+                        hand.time += data.draw(st.sampled_from([0.01, 0.05, 1.0]))
+                    case "round":
+                        source.step_round()
+                    case "back":
+                        source.back_round()
+                    case "seek":
+                        source.seek(data.draw(st.integers(0, len(source.tape))))
+                    case "step":
+                        source.seek_step(data.draw(st.integers(0, source.steps)))
+                state = _told(source, state)
+                source.pause()
+                events_there = [event for event in file.events(0, source.at) if event is not None]
+                there = played(events_there)
+                assert dataclasses.replace(state, phase=there.phase) == there
+
+
+def _told(source: ReplaySource, state: ViewState) -> ViewState:
+    """The state when everything that is due was told."""
+    while True:
+        before = source.at, source.seeking
+        for told in source.poll():
+            state = reduce(state, told)
+        if not source.seeking and (source.at, source.seeking) == before:
+            return state
+
+
+@given(sessions())
+@settings(deadline=None, max_examples=60)
+def test_the_survey_is_what_the_rounds_say(events: list[Event]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.jsonl"
+        record(path, events)
+        with RecordingFile(path) as file:
+            tape, memory = FileTape(file), MemoryTape(events)
+            assert [tape.outcome(at) for at in tape.steps] == [memory.outcome(at) for at in memory.steps]
+            survey = Survey(tape)
+            while not survey.read(0.0):
+                assert len(survey) < len(tape.steps)
+            rounds = [event for event in events if isinstance(event, Round)]
+            if len(rounds) == len(survey):
+                at_0 = [at for at, one in enumerate(rounds) if one.rejected and not one.accepted]
+                whole = [at for at, one in enumerate(rounds) if 0 < one.drafted == one.accepted]
+                for kind, expected in (
+                    (MarkerKind.REJECTED_AT_0, at_0),
+                    (MarkerKind.ALL_ACCEPTED, whole),
+                ):
+                    assert _walked(survey, kind, 1) == expected
+                    assert _walked(survey, kind, -1) == expected[::-1]
+
+
+def _walked(survey: Survey, kind: MarkerKind, by: int) -> list[int]:
+    at: int | None = -1 if by > 0 else len(survey)
+    places = []
+    while at is not None:
+        at = survey.marker(at, by, kind, [])
+        if at is not None:
+            places.append(at)
+    return places
+
+
+def test_slow_rounds_are_twice_the_median() -> None:
+    rounds: list[Event] = [make_round(at, 1, 1, host_ms=60.0 if at == 5 else 1.0) for at in range(1, 10)]
+    survey = Survey(MemoryTape(rounds))
+    assert survey.read(1.0)
+    assert _walked(survey, MarkerKind.SLOW, 1) == [4]
