@@ -13,12 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.nasty import NASTY, OBEYED
+from support.documents import demo, hostile, story
+from support.nasty import OBEYED
 from support.scripted import make_round
-from support.story import opening
 
 from engine.events import BaselineFinished, EndReason, Event, RunFinished, Verdict
-from engine.recording import Recorder, read_recording
+from engine.recording import Recorder
 from tui.demo import PATH
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
@@ -26,24 +26,6 @@ from tui.export.report import Report, build_report
 from tui.export.tables import COLUMNS, as_csv, as_json
 
 FORMATS = {"html": as_html, "md": as_markdown, "json": as_json, "csv": as_csv}
-MARKUP = (
-    "<script>alert(1)</script>",
-    "</pre></td></table><h1>taken over",
-    '" onmouseover="alert(1)',
-    "&lt;b&gt; & <b>",
-    "{{ 7 * 7 }}{% for x in y %}",
-    "[link](http://example.org) ![](http://example.org/x.png)",
-    "```\n# heading\n```",
-    "| a | b |\n|---|---|",
-    "=HYPERLINK(1)",
-    "+1",
-    "@SUM(A1)",
-    "-1",
-)
-
-
-def story() -> list[Event]:
-    return [event for event in opening() if isinstance(event, Event)]
 
 
 class Page(HTMLParser):
@@ -80,27 +62,6 @@ class Page(HTMLParser):
             self.tokens.append((self._spans[-1].removeprefix("token "), data))
         elif self._spans and "pre" in self.open:
             self.answer.append((self._spans[-1], data))
-
-
-def demo() -> Report:
-    recording = read_recording(PATH)
-    return build_report(recording.header, recording.events)
-
-
-def hostile() -> Report:
-    """Every text of the recording is meant to harm."""
-    texts = [*MARKUP, *(text if isinstance(text, str) else text.decode("utf-8", "replace") for text in NASTY)]
-    pieces = [text.encode("utf-8", "surrogatepass")[:80] for text in texts]
-    rounds = [
-        make_round(number, 3, number % 4, pieces=[(pieces * 4)[number + slot] for slot in range(4)])
-        for number in range(1, len(pieces) + 1)
-    ]
-    header = {
-        "context": [{"role": text, "content": text} for text in texts],
-        "machine": {"system": texts[0], "processor": texts[2]},
-        "versions": {text: text for text in texts},
-    }
-    return build_report(header, [*story(), *rounds], incomplete=True)
 
 
 def test_the_page_has_every_round_and_token() -> None:
