@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tui.compare import Comparison, Token
 
 ParserClass = type[argparse.ArgumentParser]
-FORMATS = ("md", "json", "csv", "html")
+FORMATS = ("md", "json", "csv", "html", "cast")
 _SHOWN = 20
 """Findings that are told one by one."""
 
@@ -48,7 +48,8 @@ def _warn(text: str) -> None:
 def _export(words: Sequence[str], parser_class: ParserClass) -> int:
     parser = parser_class(
         prog="spec export",
-        description="Write a recording as one HTML page, as Markdown, as JSON, or its rounds as CSV.",
+        description="Write a recording as one HTML page, as Markdown, as JSON, its rounds as CSV, or as a"
+        " cast that asciinema plays.",
     )
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help=", ".join(FORMATS))
@@ -75,6 +76,10 @@ def _print(text: str) -> None:
 
 
 def _written(recording: Recording, form: str) -> str:
+    if form == "cast":
+        from tui.export.cast import as_cast
+
+        return as_cast(recording.header, recording.events)
     from tui.export.report import build_report
 
     report = build_report(recording.header, recording.events, incomplete=not recording.whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from support.nasty import NASTY
 from support.scripted import make_round
@@ -46,7 +47,13 @@ def hostile() -> Report:
 
 
 def saying(texts: Sequence[str]) -> Report:
-    """A recording whose every text is one of these; its shape depends on their number only."""
+    """A report of a recording whose every text is one of these; its shape depends on their number only."""
+    header, events = told_by(texts)
+    return build_report(header, events, incomplete=True)
+
+
+def told_by(texts: Sequence[str]) -> tuple[dict[str, Any], list[Event]]:
+    """Header and events of such a recording."""
     pieces = [text.encode("utf-8", "surrogatepass")[:80] for text in texts]
     rounds = [
         make_round(number, 3, number % 4, pieces=[(pieces * 4)[number + slot] for slot in range(4)])
@@ -57,4 +64,4 @@ def saying(texts: Sequence[str]) -> Report:
         "machine": {"system": texts[0], "processor": texts[2]},
         "versions": {text: text for text in texts},
     }
-    return build_report(header, [*story(), *rounds], incomplete=True)
+    return header, [*story(), *rounds]

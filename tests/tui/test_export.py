@@ -18,8 +18,9 @@ from support.nasty import OBEYED
 from support.scripted import make_round
 
 from engine.events import BaselineFinished, EndReason, Event, RunFinished, Verdict
-from engine.recording import Recorder
+from engine.recording import Recorder, read_recording
 from tui.demo import PATH
+from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import Report, build_report
@@ -160,9 +161,11 @@ def spec(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "tui", *words], input=data, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, "cast"])
 def test_export_writes_what_is_asked_for(form: str, tmp_path: Path) -> None:
-    wanted = FORMATS[form](demo()).encode("utf-8")
+    recording = read_recording(PATH)
+    cast = as_cast(recording.header, recording.events)
+    wanted = (cast if form == "cast" else FORMATS[form](demo())).encode("utf-8")
     out = tmp_path / f"report.{form}"
     done = spec("export", str(PATH), "--to", form, "--output", str(out))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
