@@ -20,6 +20,7 @@ from tui.terminal import Output
 
 if TYPE_CHECKING:
     from engine.recheck import Finding
+    from engine.recheck_free import FreeRun
     from engine.recheck_models import Repeated
     from tui.compare import Comparison, Token
 
@@ -105,7 +106,7 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--models", action="store_true", help="load the models too, and repeat every round with them"
+        "--models", action="store_true", help="load the models too, and repeat every round and every run"
     )
     options = parser.parse_args(words)
     from engine.recheck import Grade, Recheck
@@ -126,6 +127,7 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
                 "round": found.round,
                 "check": found.check,
                 "grade": found.grade.value,
+                "margin": found.margin,
                 "text": found.text,
             }
             for found in findings
@@ -152,13 +154,14 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
 
 def _repeat(recording: Recording, findings: list[Finding]) -> Repeated:
     """Run everything again; adds to the findings."""
-    from engine.recheck_models import ModelRecheck
     from engine.session import Session
     from tui.console import Console
     from tui.interrupts import Interrupts
 
     console = Console(Output(sys.stdout), Output(sys.stderr))
     console.working("starting the engine")
+    from engine.recheck_models import ModelRecheck  # brings torch: seconds
+
     again = ModelRecheck(recording.header, Session)
     with Interrupts(), closing(again):
         again.load(console.show)
@@ -177,7 +180,28 @@ def _repeated_lines(repeated: Repeated) -> Iterator[str]:
         yield f"{repeated.left_out:,} rounds of another drafter were left out"
     if repeated.first_difference is not None:
         run, round_ = repeated.first_difference
-        yield f"a free run with the recorded seed parts at run {run}, round {round_}"
+        yield f"the first round that differs is round {round_} of run {run}"
+    if repeated.same_prompt is False:
+        yield "the messages give another prompt here (a template may hold the date); the recorded one was used"
+    for free in repeated.free[:_SHOWN]:
+        yield _free_line(free)
+    if len(repeated.free) > _SHOWN:
+        yield f"{len(repeated.free) - _SHOWN:,} more runs, repeated freely"
+
+
+def _free_line(free: FreeRun) -> str:
+    head = f"run {free.run} once more"
+    if free.seed is not None:
+        head += f", freely with seed {free.seed}"
+    if free.token is not None and free.grade is not None:
+        said = (
+            f"{free.same_tokens:,} of {free.tokens:,} tokens are the same, then it parts ({free.grade.value})"
+        )
+    elif free.identical:
+        said = f"all {free.tokens:,} tokens are the same"
+    else:
+        said = f"{free.same_tokens:,} of {free.tokens:,} tokens are the same"
+    return f"{head}: {said}" + (f"; not to its end: {free.left_out}" if free.left_out else "")
 
 
 def _replay(words: Sequence[str], parser_class: ParserClass) -> int:
