@@ -82,10 +82,7 @@ def difference(old: Round, new: Round, settings: Settings, miss: Miss, tolerance
         return graded("acceptance", text, _acceptance_margin(old, new, settings), tolerance)
     if old.target.id != new.target.id:
         return graded("target", *_target_difference(old, new, settings, miss), tolerance)
-    text = f"{len(new.tokens)} tokens are kept, they were {len(old.tokens)}"
-    if len(new.tokens) == len(old.tokens):
-        text = f"{new.taken_back} tokens are taken back, they were {old.taken_back}"
-    return graded("commit", text, None, tolerance)
+    return graded("commit", f"{_kept(new)}; it was: {_kept(old)}", None, tolerance)
 
 
 def likeliest_margin(old: Row, new: Row, was: int, now: int) -> float | None:
@@ -125,9 +122,14 @@ def _chance(row: Row, id_: int) -> float:
     return next((entry.probability for entry in row if entry.id == id_), 0.0)
 
 
+def _kept(round_: Round) -> str:
+    ends = "it goes on" if round_.cut is None else f"it ends by {round_.cut}"
+    return f"{len(round_.tokens)} tokens are kept, {round_.taken_back} taken back, {ends}"
+
+
 def _ids(round_: Round) -> tuple[object, ...]:
     drafts = tuple(draft.id for draft in round_.drafts)
-    return drafts, round_.n_accepted, round_.target.id, round_.tokens, round_.taken_back
+    return drafts, round_.n_accepted, round_.target.id, round_.tokens, round_.taken_back, round_.cut
 
 
 def _numbers(round_: Round) -> tuple[object, ...]:

@@ -159,14 +159,17 @@ def recorded_config(header: dict[str, Any]) -> Config:
 
 def check_possible(events: Sequence[Event], pair: Pair) -> None:
     """Raise RecordingError where the models cannot be fed with what a recording holds."""
+    length = 0
     for event in events:
         ids: Sequence[int] = ()
         if isinstance(event, RunStarted):
             ids = (*event.prompt, *event.given)
-            if not event.prompt or len(ids) >= pair.target.context_length:
-                raise RecordingError(f"run {event.run} has a prompt of {len(ids)} tokens", _IMPOSSIBLE)
+            length = len(ids) if event.prompt else 0
         elif isinstance(event, Round):
+            if not 0 < length < pair.target.context_length:
+                raise RecordingError(f"a round comes after {length} tokens", _IMPOSSIBLE)
             ids = event.tokens
+            length += len(ids) - event.taken_back
         elif isinstance(event, SegmentStarted):
             _check_settings(event.settings)
         strange = next((id_ for id_ in ids if not 0 <= id_ < pair.target.vocab_size), None)
@@ -222,8 +225,8 @@ class _Repeater:
             again = self._speculator.round(answer, recorded.number)
             self._held = list(answer.tokens[: len(self._pair.cache)])
             yield from self._compare(recorded, again)
-            if again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:
-                self._answer = None
+            if again.cut or again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:
+                self._answer = None  # what comes next comes after the recorded tokens, not after these
         if recorded.taken_back:
             del self._ids[-recorded.taken_back :]
         self._ids += recorded.tokens

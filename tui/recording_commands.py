@@ -182,7 +182,7 @@ def _repeated_lines(repeated: Repeated) -> Iterator[str]:
         run, round_ = repeated.first_difference
         yield f"the first round that differs is round {round_} of run {run}"
     if repeated.same_prompt is False:
-        yield "the messages give another prompt here (a template may hold the date); the recorded one was used"
+        yield "the messages give another prompt (a template may hold the date); the recorded one was used"
     for free in repeated.free[:_SHOWN]:
         yield _free_line(free)
     if len(repeated.free) > _SHOWN:
