@@ -92,7 +92,8 @@ class _FreeRepeater:
         return result, None
 
     def _rounds(self) -> Iterator[tuple[Round, Settings]]:
-        """Rounds, one after the other, until the answer or its limit of rounds ends them."""
+        """Rounds, one after the other, until the answer ends; the limit of rounds does not end it: where the
+        rounds have parted, the recorded text may take more of them."""
         run, started = self._run, self._run.started
         answer = answer_after(self._pair, started, started.given, (), held=[], eos_ids=self._eos_ids)
         number, settings = 0, run.settings[1]
@@ -113,7 +114,7 @@ class _FreeRepeater:
                 else:
                     self._parted = difference(recorded, round_, settings, draws.miss, self._tolerance)
             yield round_, settings
-            if round_.cut or number == started.max_rounds:
+            if round_.cut:
                 return
 
     def _compare(self, round_: Round, settings: Settings) -> Finding | None:
@@ -156,8 +157,6 @@ class _FreeRepeater:
         """What is wrong with how the repetition ended."""
         result, reason = self._result, self._run.reason
         if result.same_tokens < result.tokens:
-            if last.cut is None:
-                return None  # the limit of rounds, after rounds that had parted
             return (
                 f"the text ends by {last.cut} after token {result.same_tokens}, where the recording goes on"
             )

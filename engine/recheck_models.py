@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine import registry
 from engine.config import Config
-from engine.config_tables import SamplingConfig
 from engine.context import messages_from
 from engine.errors import RecordingError, UserError
 from engine.events import Event, Round, RunStarted, SegmentStarted, Settings
 from engine.pair import Pair, map_torch_errors
 from engine.recheck_compare import difference, drift, same_ids, same_numbers
 from engine.recheck_free import FreeRun, repeat_freely
+from engine.recheck_possible import check_possible
 from engine.recheck_repeat import answer_after, speculator, tolerance_of
 from engine.recheck_round import Finding, Grade
 from engine.recheck_runs import Loaded, recorded_runs
@@ -90,7 +89,8 @@ class ModelRecheck:
 
         Raises RecordingError for a recording whose ids or settings these models cannot have written.
         """
-        check_possible(events, self._session.pair)
+        target = self._session.pair.target
+        check_possible(events, target.vocab_size, target.context_length)
         with map_torch_errors():
             yield from self._forced(events)
             yield from self._free(events)
@@ -155,38 +155,6 @@ def recorded_config(header: dict[str, Any]) -> Config:
     machine = header.get("machine")
     recorded = {key: machine[key] for key in ("dtype", "threads") if key in machine} if machine else {}
     return config.model_copy(update={"run": config.run.model_copy(update=recorded)})
-
-
-def check_possible(events: Sequence[Event], pair: Pair) -> None:
-    """Raise RecordingError where the models cannot be fed with what a recording holds."""
-    length = 0
-    for event in events:
-        ids: Sequence[int] = ()
-        if isinstance(event, RunStarted):
-            ids = (*event.prompt, *event.given)
-            length = len(ids) if event.prompt else 0
-        elif isinstance(event, Round):
-            if not 0 < length < pair.target.context_length:
-                raise RecordingError(f"a round comes after {length} tokens", _IMPOSSIBLE)
-            ids = event.tokens
-            length += len(ids) - event.taken_back
-        elif isinstance(event, SegmentStarted):
-            _check_settings(event.settings)
-        strange = next((id_ for id_ in ids if not 0 <= id_ < pair.target.vocab_size), None)
-        if strange is not None:
-            raise RecordingError(f"the recording holds the token id {strange}", _IMPOSSIBLE)
-
-
-_IMPOSSIBLE = "The models that it names cannot have written it; check it without models."
-
-
-def _check_settings(settings: Settings) -> None:
-    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
-    try:
-        SamplingConfig.model_validate({name: getattr(settings, name) for name in names})
-        registry.RULES[settings.verify_strategy]
-    except (KeyError, ValueError) as error:
-        raise RecordingError("the recording holds settings that no run can have", _IMPOSSIBLE) from error
 
 
 class _Repeater:

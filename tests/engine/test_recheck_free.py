@@ -146,7 +146,7 @@ def test_a_run_that_was_ended_is_repeated_up_to_there(folders: Folders, end: str
 
 def test_a_run_without_a_round_is_nothing_to_repeat(folders: Folders) -> None:
     header, events = recorded(pair(folders))
-    begun = [event for event in events if isinstance(event, RunStarted | SegmentStarted)]
+    begun: list[Event] = [event for event in events if isinstance(event, RunStarted | SegmentStarted)]
     findings, free = free_of((header, begun))
     assert (findings, free.tokens, free.identical) == ([], 0, True)
 

@@ -221,3 +221,24 @@ def test_verify_repeats_the_shipped_recording_with_the_built_in_model() -> None:
     told = json.loads(done.stdout)
     assert told["repeated"]["rounds"] == told["rounds"] > 10
     assert not [finding for finding in told["findings"] if finding["grade"] == "BUG"]
+    (free,) = told["repeated"]["free"]
+    assert 0 < free["same_tokens"] <= free["tokens"] == demo().runs[0].statistics.tokens
+    assert free["identical"] == (free["token"] is None)
+    assert told["repeated"]["same_prompt"] is True
+
+
+def test_verify_with_models_tells_where_a_free_run_parts(tmp_path: Path) -> None:
+    lines = PATH.read_text().splitlines()
+    at = max(index for index, line in enumerate(lines) if '"origin":"correction"' in line)
+    event = json.loads(lines[at])
+    event["target"]["id"] = event["tokens"][-1] = event["target"]["id"] + 1
+    lines[at] = json.dumps(event)
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text("\n".join(lines) + "\n")
+    done = spec("verify", str(forged), "--models")
+    assert done.returncode == 1
+    said = done.stdout.decode()
+    assert re.search(r"^BUG: run 1, round \d+: free: token \d+ is id \d+ ", said, re.MULTILINE)
+    assert re.search(
+        r"^run 1 once more, freely with seed 1: \d+ of \d+ tokens are the same, then it parts", said, re.M
+    )
