@@ -24,7 +24,7 @@ test: $(STAMP) model ## Set up and run every test but the long ones
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not soak and not browser"
 
 test-browser: $(STAMP) ## Open exported pages in chromium (apt-get install chromium chromium-driver)
-	$(BIN)/python -m pytest -q -m browser
+	$(BIN)/python -m pytest -q -m browser tests/browser
 
 check: $(STAMP) ## Formatter, linter, type checker, import rules
 	$(BIN)/ruff format --check .
