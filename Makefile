@@ -11,17 +11,20 @@ STAMP := $(VENV)/.installed
 PIP_FLAGS := --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench soak demo screenshots clean model
+.PHONY: help run test test-browser check format bench soak demo screenshots clean model
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)$$/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)$$/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='|' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 run: $(STAMP) model ## Set up and open the app on the built-in model
 	$(BIN)/spec builtin --app
 
 test: $(STAMP) model ## Set up and run every test but the long ones
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not soak"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not soak and not browser"
+
+test-browser: $(STAMP) ## Open exported pages in chromium (apt-get install chromium chromium-driver)
+	$(BIN)/python -m pytest -q -m browser tests/browser
 
 check: $(STAMP) ## Formatter, linter, type checker, import rules
 	$(BIN)/ruff format --check .

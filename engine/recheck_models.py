@@ -1,31 +1,32 @@
-"""A recording repeated with its models: the same rounds, from the same tokens, with the same draws.
+"""A recording repeated with its models, in two ways.
 
-Each recorded round is run again from the recorded tokens before it (teacher-forced), so that one difference
-does not hide what follows. As long as nothing differs this is the free run with the recorded seed; the first
-round that differs is where a free run would have parted.
-
-A difference is an exact tie, within rounding (the margin is told), or a bug.
+Teacher-forced, each round is run again from the recorded tokens before it, with the same draws, so that one
+difference does not hide what follows. Freely, each run is written once more from its prompt and seed. A
+difference is an exact tie, within rounding (the margin is told), or a bug.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
-from engine.errors import RecordingError
-from engine.events import Alternative, Event, Round, RunStarted, SegmentStarted, Settings
+from engine.context import messages_from
+from engine.errors import RecordingError, UserError
+from engine.events import Event, Round, RunStarted, SegmentStarted, Settings
+from engine.pair import Pair, map_torch_errors
+from engine.recheck_compare import difference, drift, same_ids, same_numbers
+from engine.recheck_free import FreeRun, repeat_freely
+from engine.recheck_possible import check_possible
+from engine.recheck_repeat import answer_after, speculator, tolerance_of
 from engine.recheck_round import Finding, Grade
+from engine.recheck_runs import Loaded, recorded_runs
 
 if TYPE_CHECKING:
     from engine.answer import Answer
-    from engine.pair import Pair
     from engine.session import Session
-
-TOLERANCES = {"float32": 1e-4, "float64": 1e-6, "float16": 0.02, "bfloat16": 0.1}
-"""Difference of a probability that two passes of different shape, or two machines, can make in a format."""
-OTHER = "another drafter"
+    from engine.speculate import Speculator
 
 
 @dataclass(slots=True)
@@ -38,11 +39,15 @@ class Repeated:
     same_tokens: int = 0
     """Rounds that drafted, accepted and committed the same ids."""
     left_out: int = 0
-    """Rounds of a drafter that the recording's configuration does not name."""
+    """Rounds of models that the recording's configuration does not name."""
     drift: float = 0.0
     """Largest difference of a probability, between rounds of the same ids."""
     first_difference: tuple[int, int] | None = None
-    """Run and round at which a free run would have parted."""
+    """Run and round that came out otherwise first."""
+    same_prompt: bool | None = None
+    """Whether the messages in the header give the recorded prompt; None if there are none."""
+    free: list[FreeRun] = field(default_factory=list)
+    """Each run written once more."""
 
 
 class ModelRecheck:
@@ -79,28 +84,63 @@ class ModelRecheck:
         """Free the models."""
         self._session.close()
 
-    def run(self, events: Iterable[Event]) -> Iterator[Finding]:
-        """Repeat the rounds; gives what is not as it was recorded. To be consumed to its end."""
-        from engine.pair import map_torch_errors
+    def run(self, events: Sequence[Event]) -> Iterator[Finding]:
+        """Repeat everything; gives what is not as it was recorded. To be consumed to its end.
 
+        Raises RecordingError for a recording whose ids or settings these models cannot have written.
+        """
+        target = self._session.pair.target
+        check_possible(events, target.vocab_size, target.context_length)
         with map_torch_errors():
-            yield from self._run(events)
+            yield from self._forced(events)
+            yield from self._free(events)
 
-    def _run(self, events: Iterable[Event]) -> Iterator[Finding]:
+    def _loaded(self) -> Loaded:
+        return Loaded(dict(zip(("target", "drafter"), self._session.held, strict=True)))
+
+    def _forced(self, events: Sequence[Event]) -> Iterator[Finding]:
         repeater: _Repeater | None = None
+        loaded = self._loaded()
         for event in events:
+            loaded.add(event)
             if isinstance(event, RunStarted):
                 if event.mode == "speculative" and not (event.resumed and repeater is not None):
-                    ignore_eos = self._session.config.run.ignore_eos
-                    repeater = _Repeater(self._session.pair, event, self.result, ignore_eos=ignore_eos)
+                    repeater = _Repeater(self._session.pair, event, self.result, self._eos_ids)
                 elif repeater is not None and event.resumed:
                     repeater.resumed(event)
             elif repeater is None:
                 continue
             elif isinstance(event, SegmentStarted):
-                repeater.segment(event.settings_id, event.settings, self._session.config)
+                fits = loaded.fits and event.settings.drafter == self._session.config.draft.method
+                repeater.segment(event.settings_id, event.settings, fits=fits)
             elif isinstance(event, Round):
                 yield from repeater.round(event)
+
+    def _free(self, events: Sequence[Event]) -> Iterator[Finding]:
+        pair, method = self._session.pair, self._session.config.draft.method
+        runs = recorded_runs(events, method, self._loaded())
+        if runs:
+            self.result.same_prompt = self._same_prompt(runs[0].started)
+        for run in runs:
+            result, found = repeat_freely(pair, run, self._eos_ids)
+            self.result.free.append(result)
+            if found is not None:
+                yield found
+
+    def _same_prompt(self, started: RunStarted) -> bool | None:
+        """Whether the header's messages, which are those of its first run, give that run's prompt."""
+        context = self._header.get("context")
+        if not context:
+            return None
+        try:
+            prompt, _ = self._session.prompt_tokens(messages_from(context, "the recording"))
+        except UserError:
+            return False
+        return prompt == started.prompt
+
+    @property
+    def _eos_ids(self) -> frozenset[int]:
+        return frozenset() if self._session.config.run.ignore_eos else self._session.pair.target.eos_ids
 
 
 def recorded_config(header: dict[str, Any]) -> Config:
@@ -118,161 +158,72 @@ def recorded_config(header: dict[str, Any]) -> Config:
 
 
 class _Repeater:
-    """One run, repeated."""
+    """One run, repeated round by round."""
 
-    def __init__(self, pair: Pair, started: RunStarted, result: Repeated, *, ignore_eos: bool) -> None:
+    def __init__(self, pair: Pair, started: RunStarted, result: Repeated, eos_ids: frozenset[int]) -> None:
         self._pair = pair
-        self._eos_ids = frozenset() if ignore_eos else pair.target.eos_ids
+        self._eos_ids = eos_ids
         self._started = started
         self._result = result
         self._answer: Answer | None = None
         self._held: list[int] = []
         self._ids: list[int] = []
-        self._speculator: Any = None
-        self._tolerance = TOLERANCES.get(pair.target.info.dtype, 0.1)
+        self._speculator: Speculator | None = None
+        self._tolerance = tolerance_of(pair)
 
     def resumed(self, event: RunStarted) -> None:
-        """It went on with other models; only rounds of the first ones can be repeated."""
+        """It goes on with other models; only rounds of the first ones can be repeated."""
         self._started = event
         self._answer = None
 
-    def segment(self, number: int, settings: Settings, config: Config) -> None:
-        """Other settings from here on."""
-        fits = settings.drafter == config.draft.method
-        self._speculator = self._pair.speculator(settings, number, lambda: (0, 0)) if fits else None
+    def segment(self, number: int, settings: Settings, *, fits: bool) -> None:
+        """Other settings from here on; ``fits``: they are those of the models that are loaded."""
         self._settings = settings
+        self._speculator = None
+        if fits:
+            self._speculator, self._draws = speculator(self._pair, settings, number)
 
     def round(self, recorded: Round) -> Iterator[Finding]:
         """One round again; then the recorded tokens, whatever came out."""
         if self._speculator is None:
             self._result.left_out += 1
+            self._answer = None
         else:
             answer = self._at_the_recorded_place()
-            again: Round = self._speculator.round(answer, recorded.number)
+            again = self._speculator.round(answer, recorded.number)
             self._held = list(answer.tokens[: len(self._pair.cache)])
             yield from self._compare(recorded, again)
-            if again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:
-                self._answer = None
+            if again.cut or again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:
+                self._answer = None  # what comes next comes after the recorded tokens, not after these
         if recorded.taken_back:
             del self._ids[-recorded.taken_back :]
         self._ids += recorded.tokens
 
     def _at_the_recorded_place(self) -> Answer:
-        from engine.answer import Answer, Limits
-
-        if self._answer is not None:
-            return self._answer
-        pair, started = self._pair, self._started
-        own = started.given if not started.resumed else started.given[: -len(self._ids) or None]
-        tokens = [*started.prompt, *own, *self._ids]
-        limits = Limits(
-            max(started.max_new_tokens - len(self._ids), 1),
-            pair.target.context_length,
-            self._eos_ids,
-            started.stop,
-        )
-        answer = Answer(tokens, pair.target.text, limits)
-        answer.begin_after([*own, *self._ids])
-        pair.rewind(self._held, tokens)
-        pair.reserve(len(tokens) + 64)
-        for _ in pair.prefill(tokens):
-            pass
-        self._answer = answer
-        return answer
-
-    # -- comparing
+        if self._answer is None:
+            started = self._started
+            given = started.given if not started.resumed else started.given[: -len(self._ids) or None]
+            self._answer = answer_after(
+                self._pair, started, given, self._ids, held=self._held, eos_ids=self._eos_ids
+            )
+        return self._answer
 
     def _compare(self, recorded: Round, again: Round) -> Iterator[Finding]:
         result = self._result
         result.rounds += 1
-        if _ids(recorded) == _ids(again):
-            result.same_tokens += 1
-            drift = _drift(recorded, again)
-            result.drift = max(result.drift, drift)
-            result.identical += _numbers(recorded) == _numbers(again)
-            if drift > self._tolerance:
-                yield self._finding(
-                    recorded,
-                    "laws",
-                    Grade.BUG,
-                    f"a probability is {drift:.3g} off, more than rounding explains",
-                )
+        if not same_ids(recorded, again):
+            if result.first_difference is None:
+                result.first_difference = (self._started.run, recorded.number)
+            found = difference(recorded, again, self._settings, self._draws.miss, self._tolerance)
+            yield self._finding(recorded, found.check, found.grade, found.text, found.margin)
             return
-        if result.first_difference is None:
-            result.first_difference = (self._started.run, recorded.number)
-        yield self._difference(recorded, again)
+        result.same_tokens += 1
+        result.identical += same_numbers(recorded, again)
+        off = drift(recorded, again)
+        result.drift = max(result.drift, off)
+        if off > self._tolerance:
+            text = f"a probability is {off:.3g} off, more than rounding explains"
+            yield self._finding(recorded, "laws", Grade.BUG, text, off)
 
-    def _difference(self, recorded: Round, again: Round) -> Finding:
-        pairs = zip(recorded.drafts, again.drafts, strict=False)
-        for place, (old, new) in enumerate(pairs):
-            if old.id != new.id:
-                text = f"draft {place + 1} is id {new.id}, it was {old.id}"
-                return self._graded(
-                    recorded, "draft", text, self._law_margin(old.q_top, new.q_top, old.q == 1.0)
-                )
-        if len(recorded.drafts) != len(again.drafts):
-            text = f"{len(again.drafts)} tokens are drafted, they were {len(recorded.drafts)}"
-            return self._finding(recorded, "draft", Grade.BUG, text)
-        at = min(recorded.n_accepted, again.n_accepted)
-        if recorded.n_accepted != again.n_accepted:
-            old, new = recorded.drafts[at], again.drafts[at]
-            text = f"draft {at + 1}: {again.n_accepted} are accepted, they were {recorded.n_accepted}"
-            if self._settings.temperature == 0 or old.u is None:
-                margin = self._law_margin(recorded.p_top[at], again.p_top[at], True)
-            else:
-                # Both sides of the decision, at the recorded numbers and at the new ones.
-                margin = max(abs(old.u * old.q - old.p), abs(old.u * new.q - new.p))
-            return self._graded(recorded, "acceptance", text, margin)
-        text = f"the target's token is id {again.target.id}, it was {recorded.target.id}"
-        greedy = self._settings.temperature == 0
-        margin = self._law_margin(recorded.p_top[at], again.p_top[at], greedy)
-        return self._graded(recorded, "target", text, margin)
-
-    def _law_margin(
-        self, old: tuple[Alternative, ...], new: tuple[Alternative, ...], greedy: bool
-    ) -> float | None:
-        """How close the choice was: for the likeliest token the gap to the next one, for a drawn one how far
-        the two laws are apart; None where nothing was recorded."""
-        if not old or not new:
-            return None
-        if greedy:
-            return max(_gap(old), _gap(new))
-        return _apart(old, new)
-
-    def _graded(self, recorded: Round, check: str, text: str, margin: float | None) -> Finding:
-        if margin is None:
-            return self._finding(recorded, check, Grade.BUG, f"{text}; nothing random had a part in it")
-        if margin == 0:
-            return self._finding(recorded, check, Grade.TIE, text)
-        near = margin <= self._tolerance
-        told = f"{text}; it hung on {margin:.3g}, rounding explains {self._tolerance:g}"
-        return self._finding(recorded, check, Grade.ROUNDING if near else Grade.BUG, told)
-
-    def _finding(self, recorded: Round, check: str, grade: Grade, text: str) -> Finding:
-        return Finding(self._started.run, recorded.number, check, grade, text)
-
-
-def _ids(round_: Round) -> tuple[Any, ...]:
-    drafts = tuple(draft.id for draft in round_.drafts)
-    return drafts, round_.n_accepted, round_.target.id, round_.tokens, round_.taken_back
-
-
-def _numbers(round_: Round) -> tuple[Any, ...]:
-    return tuple((draft.p, draft.q, draft.u) for draft in round_.drafts), round_.target.p, round_.target.q
-
-
-def _drift(old: Round, new: Round) -> float:
-    pairs = [(one.p, other.p) for one, other in zip(old.drafts, new.drafts, strict=True)]
-    pairs += [(one.q, other.q) for one, other in zip(old.drafts, new.drafts, strict=True)]
-    pairs.append((old.target.p, new.target.p))
-    return max(abs(one - other) for one, other in pairs)
-
-
-def _gap(row: tuple[Alternative, ...]) -> float:
-    return row[0].probability - row[1].probability if len(row) > 1 else 1.0
-
-
-def _apart(old: tuple[Alternative, ...], new: tuple[Alternative, ...]) -> float:
-    known = {entry.id: entry.probability for entry in new}
-    least = new[-1].probability
-    return max(abs(entry.probability - known.get(entry.id, min(least, entry.probability))) for entry in old)
+    def _finding(self, recorded: Round, check: str, grade: Grade, text: str, margin: float | None) -> Finding:
+        return Finding(self._started.run, recorded.number, check, grade, text, margin)

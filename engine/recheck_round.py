@@ -38,6 +38,8 @@ class Finding:
     """Stable name of the check: "acceptance", "draw", "target", "cut", ..."""
     grade: Grade
     text: str
+    margin: float | None = None
+    """How far the numbers were from the other outcome; None where there is no such number."""
 
 
 class RoundChecks:

@@ -135,12 +135,13 @@ def test_every_asset_is_shipped(package: str) -> None:
 
 def test_targets_of_make() -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
-    described = re.findall(r"^([a-z]+): .*## \S", text, re.MULTILINE)
+    described = re.findall(r"^([a-z-]+): .*## \S", text, re.MULTILINE)
     assert set(described) == {
         "help",
         "run",
         "screenshots",
         "test",
+        "test-browser",
         "check",
         "format",
         "bench",
@@ -158,4 +159,4 @@ def test_ci_runs_both_commands() -> None:
     text = script.read_text("utf-8")
     assert os.access(script, os.X_OK)
     assert "set -euo pipefail" in text
-    assert "\nmake check\nmake test\n" in text
+    assert "\nmake check\nmake test\nmake test-browser\n" in text

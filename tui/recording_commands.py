@@ -6,10 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.errors import UserError
 from engine.recording import Recording, read_recording
@@ -19,14 +17,10 @@ from tui.safe_text import visible, visible_bytes
 from tui.terminal import Output
 
 if TYPE_CHECKING:
-    from engine.recheck import Finding
-    from engine.recheck_models import Repeated
     from tui.compare import Comparison, Token
 
 ParserClass = type[argparse.ArgumentParser]
-FORMATS = ("md", "json", "csv", "html")
-_SHOWN = 20
-"""Findings that are told one by one."""
+FORMATS = ("md", "json", "csv", "html", "cast")
 
 
 def read(path: str) -> Recording:
@@ -48,7 +42,8 @@ def _warn(text: str) -> None:
 def _export(words: Sequence[str], parser_class: ParserClass) -> int:
     parser = parser_class(
         prog="spec export",
-        description="Write a recording as one HTML page, as Markdown, as JSON, or its rounds as CSV.",
+        description="Write a recording as one HTML page, as Markdown, as JSON, its rounds as CSV, or as a"
+        " cast that asciinema plays.",
     )
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help=", ".join(FORMATS))
@@ -75,6 +70,10 @@ def _print(text: str) -> None:
 
 
 def _written(recording: Recording, form: str) -> str:
+    if form == "cast":
+        from tui.export.cast import as_cast
+
+        return as_cast(recording.header, recording.events)
     from tui.export.report import build_report
 
     report = build_report(recording.header, recording.events, incomplete=not recording.whole)
@@ -92,87 +91,9 @@ def _written(recording: Recording, form: str) -> str:
 
 
 def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
-    parser = parser_class(
-        prog="spec verify",
-        description="Check every round of a recording again: acceptances from p, q and u, the draws from"
-        " the seed, what was committed, the counts. That needs no model. Exit code 1: something is wrong.",
-    )
-    parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--models", action="store_true", help="load the models too, and repeat every round with them"
-    )
-    options = parser.parse_args(words)
-    from engine.recheck import Grade, Recheck
+    from tui.verify_command import verify
 
-    recording = read(options.recording)
-    recheck = Recheck()
-    findings: list[Finding] = [found for event in recording.events for found in recheck.add(event)]
-    repeated = _repeat(recording, findings) if options.models else None
-    wrong = [found for found in findings if found.grade is Grade.BUG]
-    told: dict[str, Any] = {
-        "runs": recheck.runs,
-        "rounds": recheck.rounds,
-        "checks": recheck.checks,
-        "whole": recording.whole,
-        "findings": [
-            {
-                "run": found.run,
-                "round": found.round,
-                "check": found.check,
-                "grade": found.grade.value,
-                "text": found.text,
-            }
-            for found in findings
-        ],
-        "repeated": None if repeated is None else asdict(repeated),
-    }
-    if options.json:
-        sys.stdout.write(json.dumps(told) + "\n")
-        return 1 if wrong else 0
-    looked = f"{recheck.runs} runs, {recheck.rounds:,} rounds, {recheck.checks:,} checks"
-    for grade in Grade:
-        of_grade = [found for found in findings if found.grade is grade]
-        for found in of_grade[:_SHOWN]:
-            where = f"run {found.run}" + (f", round {found.round}" if found.round is not None else "")
-            _say(f"{grade.value}: {where}: {found.check}: {found.text}")
-        if len(of_grade) > _SHOWN:
-            _say(f"{grade.value}: {len(of_grade) - _SHOWN:,} more")
-    if repeated is not None:
-        for line in _repeated_lines(repeated):
-            _say(line)
-    _say(f"{looked}: " + (f"{len(wrong):,} are wrong" if wrong else "nothing is wrong"))
-    return 1 if wrong else 0
-
-
-def _repeat(recording: Recording, findings: list[Finding]) -> Repeated:
-    """Run everything again; adds to the findings."""
-    from engine.recheck_models import ModelRecheck
-    from engine.session import Session
-    from tui.console import Console
-    from tui.interrupts import Interrupts
-
-    console = Console(Output(sys.stdout), Output(sys.stderr))
-    console.working("starting the engine")
-    again = ModelRecheck(recording.header, Session)
-    with Interrupts(), closing(again):
-        again.load(console.show)
-        console.working("repeating the rounds")
-        findings += again.run(recording.events)
-        console.end_answer()
-    return again.result
-
-
-def _repeated_lines(repeated: Repeated) -> Iterator[str]:
-    yield (
-        f"repeated {repeated.rounds:,} rounds with the models: {repeated.identical:,} the same bit by bit,"
-        f" {repeated.same_tokens:,} with the same tokens; a probability differs by {repeated.drift:.2g}"
-    )
-    if repeated.left_out:
-        yield f"{repeated.left_out:,} rounds of another drafter were left out"
-    if repeated.first_difference is not None:
-        run, round_ = repeated.first_difference
-        yield f"a free run with the recorded seed parts at run {run}, round {round_}"
+    return verify(words, parser_class)
 
 
 def _replay(words: Sequence[str], parser_class: ParserClass) -> int:
@@ -210,7 +131,7 @@ def _compare(words: Sequence[str], parser_class: ParserClass) -> int:
         sys.stdout.write(json.dumps(comparison.as_dict()) + "\n")
     else:
         for line in _comparison_lines(comparison):
-            _say(line)
+            say(line)
     return 0
 
 
@@ -261,7 +182,8 @@ def _ratio(first: object, second: object) -> str:
     return f"{second / first:.2f}"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line on standard output."""
     sys.stdout.write(visible(text, "") + "\n")
 
 

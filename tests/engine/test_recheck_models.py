@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from support.sessions import ASK, configured, loaded
+from support.rechecks import Story, recorded, repeat
+from support.sessions import ASK, configured
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
-from engine.config import Config
 from engine.errors import RecordingError
-from engine.events import Event, Round
-from engine.recheck_models import ModelRecheck, Repeated
-from engine.recheck_round import Finding, Grade
+from engine.events import Round
+from engine.recheck_models import ModelRecheck
+from engine.recheck_round import Grade
 from engine.session import Session
 from engine.session_core import Tell
 
@@ -36,35 +36,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("pair")
     target = save_folder(folder / "target", model, tokenizer)
     return str(target), str(save_folder(folder / "drafter", noisy_copy(model, 0.3), tokenizer))
-
-
-Story = tuple[dict[str, Any], list[Event]]
-
-
-def recorded(config: Config) -> Story:
-    session = loaded(config)
-    events = [*session.generate(ASK), *session.baseline()]
-    header = session.header()
-    session.close()
-    return header, events
-
-
-def repeat(
-    story: Story, disturb: Callable[[Session], None] = lambda _: None
-) -> tuple[list[Finding], Repeated]:
-    header, events = story
-    made: list[Session] = []
-
-    def make(config: Config) -> Session:
-        made.append(Session(config))
-        return made[0]
-
-    recheck = ModelRecheck(header, make)
-    recheck.load()
-    disturb(made[0])
-    findings = list(recheck.run(events))
-    recheck.close()
-    return findings, recheck.result
 
 
 def changed(story: Story, change: Callable[[Round], Round], number: int = 3) -> Story:

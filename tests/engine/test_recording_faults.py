@@ -21,6 +21,7 @@ from engine.recording import read_recording
 from engine.recording_file import RecordingFile
 from tui.compare import compare_runs
 from tui.demo import PATH
+from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import build_report
@@ -56,6 +57,7 @@ def use(path: Path) -> None:
     report = build_report(recording.header, recording.events, incomplete=not recording.whole)
     for form in (as_html, as_markdown, as_csv, as_json):
         form(report)
+    as_cast(recording.header, recording.events)
     for run in report.runs:
         compare_runs(run, report.runs[0])
 

@@ -13,37 +13,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.nasty import NASTY, OBEYED
+from support.documents import demo, hostile, story
+from support.nasty import OBEYED
 from support.scripted import make_round
-from support.story import opening
 
 from engine.events import BaselineFinished, EndReason, Event, RunFinished, Verdict
 from engine.recording import Recorder, read_recording
 from tui.demo import PATH
+from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import Report, build_report
 from tui.export.tables import COLUMNS, as_csv, as_json
 
 FORMATS = {"html": as_html, "md": as_markdown, "json": as_json, "csv": as_csv}
-MARKUP = (
-    "<script>alert(1)</script>",
-    "</pre></td></table><h1>taken over",
-    '" onmouseover="alert(1)',
-    "&lt;b&gt; & <b>",
-    "{{ 7 * 7 }}{% for x in y %}",
-    "[link](http://example.org) ![](http://example.org/x.png)",
-    "```\n# heading\n```",
-    "| a | b |\n|---|---|",
-    "=HYPERLINK(1)",
-    "+1",
-    "@SUM(A1)",
-    "-1",
-)
-
-
-def story() -> list[Event]:
-    return [event for event in opening() if isinstance(event, Event)]
 
 
 class Page(HTMLParser):
@@ -80,27 +63,6 @@ class Page(HTMLParser):
             self.tokens.append((self._spans[-1].removeprefix("token "), data))
         elif self._spans and "pre" in self.open:
             self.answer.append((self._spans[-1], data))
-
-
-def demo() -> Report:
-    recording = read_recording(PATH)
-    return build_report(recording.header, recording.events)
-
-
-def hostile() -> Report:
-    """Every text of the recording is meant to harm."""
-    texts = [*MARKUP, *(text if isinstance(text, str) else text.decode("utf-8", "replace") for text in NASTY)]
-    pieces = [text.encode("utf-8", "surrogatepass")[:80] for text in texts]
-    rounds = [
-        make_round(number, 3, number % 4, pieces=[(pieces * 4)[number + slot] for slot in range(4)])
-        for number in range(1, len(pieces) + 1)
-    ]
-    header = {
-        "context": [{"role": text, "content": text} for text in texts],
-        "machine": {"system": texts[0], "processor": texts[2]},
-        "versions": {text: text for text in texts},
-    }
-    return build_report(header, [*story(), *rounds], incomplete=True)
 
 
 def test_the_page_has_every_round_and_token() -> None:
@@ -199,9 +161,11 @@ def spec(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "tui", *words], input=data, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, "cast"])
 def test_export_writes_what_is_asked_for(form: str, tmp_path: Path) -> None:
-    wanted = FORMATS[form](demo()).encode("utf-8")
+    recording = read_recording(PATH)
+    cast = as_cast(recording.header, recording.events)
+    wanted = (cast if form == "cast" else FORMATS[form](demo())).encode("utf-8")
     out = tmp_path / f"report.{form}"
     done = spec("export", str(PATH), "--to", form, "--output", str(out))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -257,3 +221,24 @@ def test_verify_repeats_the_shipped_recording_with_the_built_in_model() -> None:
     told = json.loads(done.stdout)
     assert told["repeated"]["rounds"] == told["rounds"] > 10
     assert not [finding for finding in told["findings"] if finding["grade"] == "BUG"]
+    (free,) = told["repeated"]["free"]
+    assert 0 < free["same_tokens"] <= free["tokens"] == demo().runs[0].statistics.tokens
+    assert free["identical"] == (free["token"] is None)
+    assert told["repeated"]["same_prompt"] is True
+
+
+def test_verify_with_models_tells_where_a_free_run_parts(tmp_path: Path) -> None:
+    lines = PATH.read_text().splitlines()
+    at = max(index for index, line in enumerate(lines) if '"origin":"correction"' in line)
+    event = json.loads(lines[at])
+    event["target"]["id"] = event["tokens"][-1] = event["target"]["id"] + 1
+    lines[at] = json.dumps(event)
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text("\n".join(lines) + "\n")
+    done = spec("verify", str(forged), "--models")
+    assert done.returncode == 1
+    said = done.stdout.decode()
+    assert re.search(r"^BUG: run 1, round \d+: free: token \d+ is id \d+ ", said, re.MULTILINE)
+    assert re.search(
+        r"^run 1 once more, freely with seed 1: \d+ of \d+ tokens are the same, then it parts", said, re.M
+    )
