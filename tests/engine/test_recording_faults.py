@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from support.faults import damaged, forged
@@ -17,17 +18,19 @@ from support.faults import damaged, forged
 from engine.errors import RecordingError
 from engine.events import Round
 from engine.recheck import Recheck
-from engine.recording import read_recording
+from engine.recording import Recorder, read_recording
 from engine.recording_file import RecordingFile
 from tui.compare import compare_runs
-from tui.demo import PATH
+from tui.demo import PATH, made_with
 from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import build_report
 from tui.export.tables import as_csv, as_json
-from tui.state import reduce
-from tui.view import ViewState
+from tui.source import ReplayClock, ReplaySource
+from tui.state import Jumped, ViewState, reduce
+from tui.survey import MarkerKind, Survey
+from tui.tape import FileTape
 
 CASES = 250
 """Of each kind, in ``make test``; ten times as many in ``make soak``."""
@@ -42,10 +45,7 @@ def use(path: Path) -> None:
         recording = None
     try:
         with RecordingFile(path) as file:
-            for index in range(0, file.steps, 7):
-                line = file.line_of_step(index)
-                file.keyframe_before(line)
-                file.event(line)
+            go_through(FileTape(file))
     except RecordingError:
         pass
     if recording is None:
@@ -62,8 +62,41 @@ def use(path: Path) -> None:
         compare_runs(run, report.runs[0])
 
 
-def fuzz(tmp_path: Path, first: int, count: int) -> None:
-    content = PATH.read_bytes()
+def go_through(tape: FileTape) -> None:
+    """What a replay does, at a few places."""
+    made_with(tape.header)
+    survey = Survey(tape)
+    while not survey.read(1.0):
+        pass
+    survey.marker(0, 1, MarkerKind.SLOW, [])
+    source = ReplaySource(tape, ReplayClock(lambda: 0.0))
+    for share in (1.0, 0.5, 0.8, 0.1):
+        source.seek(int(share * len(tape)))
+        while source.seeking:
+            for told in source.poll():
+                assert isinstance(told, Jumped)
+                state = told.state
+                assert len(list(state.output)) == len(state.output)
+                assert len(list(state.rounds)) == len(state.rounds)
+                assert "".join(state.text) is not None
+                assert state.total.alpha_hat_error != -1
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The shipped recording with more keyframes than a run of its length has."""
+    shipped = read_recording(PATH)
+    path = tmp_path_factory.mktemp("faults") / "whole.jsonl"
+    with patch("engine.keyframes.KEYFRAME_EVERY", 4):
+        recorder = Recorder(path)
+        recorder.write_header(shipped.header)
+        for event in shipped.events:
+            recorder.write(event)
+        recorder.close()
+    return path.read_bytes()
+
+
+def fuzz(tmp_path: Path, content: bytes, first: int, count: int) -> None:
     path = tmp_path / "case.jsonl"
     for seed in range(first, first + count):
         chance = random.Random(seed)
@@ -77,13 +110,13 @@ def fuzz(tmp_path: Path, first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_no_file_breaks_what_reads_it(tmp_path: Path, part: int) -> None:
-    fuzz(tmp_path, part * CASES // 5, CASES // 5)
+def test_no_file_breaks_what_reads_it(tmp_path: Path, content: bytes, part: int) -> None:
+    fuzz(tmp_path, content, part * CASES // 5, CASES // 5)
 
 
 @pytest.mark.soak
-def test_no_file_of_many_breaks_what_reads_it(tmp_path: Path) -> None:
-    fuzz(tmp_path, 10_000, 10 * CASES)
+def test_no_file_of_many_breaks_what_reads_it(tmp_path: Path, content: bytes) -> None:
+    fuzz(tmp_path, content, 10_000, 10 * CASES)
 
 
 RECORD = """\
@@ -129,9 +162,8 @@ def test_a_kill_loses_the_round_in_progress_at_most(tmp_path: Path, part: int) -
             assert file.steps >= complete
 
 
-def test_what_a_forger_writes_is_json(tmp_path: Path) -> None:
+def test_what_a_forger_writes_is_json(tmp_path: Path, content: bytes) -> None:
     """The fuzzer is worth something: most of its forgeries get past the parser."""
-    content = PATH.read_bytes()
     path = tmp_path / "case.jsonl"
     read = 0
     for seed in range(40):
