@@ -306,6 +306,11 @@ class PlainStep(Event):
     """Device time of the target's pass."""
     host_ms: float
 
+    @property
+    def ms(self) -> float:
+        """The whole step."""
+        return self.verify_ms + self.host_ms
+
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):

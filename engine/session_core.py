@@ -49,6 +49,7 @@ class SessionCore:
         self._seq = 0
         self._start_ns = time.monotonic_ns()
         self._cancelled = threading.Event()
+        self._recording = True  # what is told now is recorded, if there is a recorder
         self._held: list[int] = []  # ids whose keys and values the target's cache holds
         self._last: tuple[Answer, Settings] | None = None
         self._current: Answer | None = None  # the one that the target's cache follows now
@@ -149,7 +150,7 @@ class SessionCore:
 
     def _record(self, write: Callable[[Recorder], None]) -> Iterator[Event]:
         """Let the recorder write; gives a notice if its disk fails, once, and the run goes on without it."""
-        if self.recorder is None or self.recorder.closed:
+        if not self._recording or self.recorder is None or self.recorder.closed:
             return
         try:
             write(self.recorder)
