@@ -23,6 +23,8 @@ from engine.events import (
 )
 
 STEP_MS = 25.0
+ROUND = 4
+"""Plain steps that pause as long as a round does."""
 
 
 class PlainScript:
@@ -53,7 +55,7 @@ class PlainScript:
         done = 0
         for id_, piece, cut in plain_tokens(self.script.rounds)[:limit]:
             if done:
-                self._cancelled.wait(self.script.pause_s)
+                self._cancelled.wait(self.script.pause_s / ROUND)
             if self._cancelled.is_set():
                 break
             done += 1
