@@ -27,7 +27,7 @@ class RaceApp(CommandApp):
         draft = lab.config.draft
         drafter = lab.state.drafter.name if lab.state.drafter is not None else draft.method
         dtype = lab.state.target.dtype if lab.state.target is not None else ""
-        screen = RaceScreen(f"{drafter}, K {draft.num_draft_tokens}", dtype)
+        screen = RaceScreen(f"K {draft.num_draft_tokens}: {drafter}", dtype)
         if lab.race(screen.tell):
             self.racing = screen
             self.push_screen(screen, lambda _: self._race_left(screen))

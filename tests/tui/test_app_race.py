@@ -152,7 +152,15 @@ def test_every_size(size: tuple[int, int], ascii_only: bool, tmp_path: Path) -> 
     async def test(app: Driven, screen: RaceScreen) -> None:
         await over(app, screen)
         shown = drawn(app.app)
-        for words in ("Plain", "Speculative", "60 tokens", "tok/s", "prompt", "finished", "identical"):
+        for words in (
+            "Plain",
+            "Speculative, K 5: l",
+            "60 tokens",
+            "tok/s",
+            "prompt",
+            "finished",
+            "identical",
+        ):
             assert words in shown, shown
         assert max(map(len, shown.split("\n"))) <= size[0]
         assert not ascii_only or shown.isascii()

@@ -30,7 +30,7 @@ def show(test: Callable[[RaceScreen, Clock, Pilot[None]], Awaitable[None]]) -> N
         clock = Clock()
         app: ThemedApp[None] = ThemedApp()
         async with app.run_test(size=(100, 30)) as pilot:
-            screen = RaceScreen("lookup, K 3", "float32", clock)
+            screen = RaceScreen("K 3: lookup", "float32", clock)
             await app.push_screen(screen)
             await test(screen, clock, pilot)
 

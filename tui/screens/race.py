@@ -49,7 +49,7 @@ class RaceScreen(Dialog[None]):
     time of its clock; then what came of it, and both again as often as is wished, without the engine.
 
     Args:
-        drafter: the drafter and its K, as the title of the speculative side.
+        drafter: K and the drafter, for the title of the speculative side; its end may be cut.
         dtype: number format of the target.
         now: a monotonic clock in seconds.
     """
@@ -91,7 +91,7 @@ class RaceScreen(Dialog[None]):
             yield plain("", "title", id="headline")
             with Horizontal(classes="lanes"):
                 yield RaceLane("plain", "Plain")
-                yield RaceLane("speculative", self.safe(f"Speculative: {self._drafter}", ""))
+                yield RaceLane("speculative", self.safe(f"Speculative, {self._drafter}", ""))
             yield RaceResult(self._dtype)
 
     def on_mount(self) -> None:

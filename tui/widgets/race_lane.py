@@ -16,7 +16,7 @@ from tui.widgets.rows import Piece, Row, clip_row, fitting
 
 HEAD_ROWS = 4
 _EMPTY = {
-    Stage.WAITING: "It runs when the other way is done, with nothing else beside it.",
+    Stage.WAITING: "When its turn comes it runs alone, with nothing else beside it.",
     Stage.WARMING: "A few tokens that count for nothing: a first pass is slower than the next ones.",
     Stage.PREFILL: "The prompt is read, from empty caches.",
     Stage.RUNNING: "The first token is on its way.",
