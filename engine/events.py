@@ -207,6 +207,8 @@ class RunStarted(Event):
     and the measures of the run's end go on too."""
     messages: tuple[Message, ...] = ()
     """What is answered. Empty in recordings of versions that did not write it."""
+    ignore_eos: bool | None = None
+    """Whether the answer goes on past the end of text; None where the version did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,11 @@ class PlainStep(Event):
     verify_ms: float
     """Device time of the target's pass."""
     host_ms: float
+
+    @property
+    def ms(self) -> float:
+        """The whole step."""
+        return self.verify_ms + self.host_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,8 @@ class Measures:
     def with_step(self, step: PlainStep, prefill_ms: float | None = None) -> Self:
         """One step of plain decoding more; ``prefill_ms`` where it is the first of its run."""
         counts = self._copy()
-        counts.emitted += 1
-        counts.taken_back += step.taken_back
-        counts.verify_ms += step.verify_ms
-        counts.host_ms += step.host_ms
-        ttft_ms = self.ttft_ms if prefill_ms is None else prefill_ms + step.verify_ms + step.host_ms
+        counts.add_step(step)
+        ttft_ms = self.ttft_ms if prefill_ms is None else prefill_ms + step.ms
         return replace(self, counts=counts, ttft_ms=ttft_ms)
 
     def with_rounds(self, rounds: Iterable[Round]) -> Self:

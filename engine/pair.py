@@ -88,6 +88,11 @@ class Pair:
         """Keep what the target's cache shares with the tokens; returns how many tokens that is."""
         return rewind_to_prefix(self.cache, held, tokens)
 
+    def forget(self) -> None:
+        """Empty the caches of target and drafter; what they allocated stays."""
+        self.cache.truncate(0)
+        self.drafter.forget()
+
     def reserve(self, tokens: int) -> None:
         """Have the caches grow once for an answer that may reach this length."""
         self.cache.reserve(min(tokens, self.target.context_length))

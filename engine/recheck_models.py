@@ -105,7 +105,7 @@ class ModelRecheck:
             loaded.add(event)
             if isinstance(event, RunStarted):
                 if event.mode == "speculative" and not (event.resumed and repeater is not None):
-                    repeater = _Repeater(self._session.pair, event, self.result, self._eos_ids)
+                    repeater = _Repeater(self._session.pair, event, self.result, self._eos_ids(event))
                 elif repeater is not None and event.resumed:
                     repeater.resumed(event)
             elif repeater is None:
@@ -122,7 +122,7 @@ class ModelRecheck:
         if runs:
             self.result.same_prompt = self._same_prompt(runs[0].started)
         for run in runs:
-            result, found = repeat_freely(pair, run, self._eos_ids)
+            result, found = repeat_freely(pair, run, self._eos_ids(run.started))
             self.result.free.append(result)
             if found is not None:
                 yield found
@@ -138,9 +138,9 @@ class ModelRecheck:
             return False
         return prompt == started.prompt
 
-    @property
-    def _eos_ids(self) -> frozenset[int]:
-        return frozenset() if self._session.config.run.ignore_eos else self._session.pair.target.eos_ids
+    def _eos_ids(self, started: RunStarted) -> frozenset[int]:
+        ignored = self._session.config.run.ignore_eos if started.ignore_eos is None else started.ignore_eos
+        return frozenset() if ignored else self._session.pair.target.eos_ids
 
 
 def recorded_config(header: dict[str, Any]) -> Config:

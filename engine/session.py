@@ -21,16 +21,10 @@ from engine.events import (
     EndReason,
     Event,
     Notice,
-    PrefillFinished,
-    PrefillProgress,
-    Round,
-    RunFinished,
-    RunStarted,
     SegmentStarted,
     Settings,
 )
-from engine.session_parts import RunSoFar, SessionParts
-from engine.stats import Statistics
+from engine.session_parts import SessionParts
 
 if TYPE_CHECKING:
     from engine.answer import Answer
@@ -66,26 +60,42 @@ class Session(SessionParts):
             PromptTooLong: the prompt and the given ids leave no room for an answer.
             EngineError, ResourceError: the engine cannot go on; the session stays usable.
         """
-        from engine.answer import Answer
+        answer, settings = self._begin(messages, tuple(given), resumed=resumed)
+        yield from self._told(messages, answer, self._generate(answer, settings, resumed=resumed))
 
-        self._cancelled.clear()
-        prompt = self._prompt(messages, len(given))
-        if self._changed is not None:  # after the last round of the run before
-            self.config, self._changed = self._changed, None
-        settings = self.pair.settings(self.config, self.seed)
-        if resumed:
-            self._run.given = tuple(given)
-        else:
-            self._run = RunSoFar(self._run.number + 1, tuple(given), len(given))
-            self.run_statistics = Statistics()
-        self._run.prompt_length, self._run.messages = len(prompt), tuple(messages)
-        answer = Answer([*prompt, *given], self.pair.target.text, self._limits(len(prompt) + len(given)))
-        self._last = (answer, settings)
-        with self._following(answer):
-            yield from self._write_header(messages)
-            for event in self._generate(answer, settings, resumed=resumed):
-                yield from self._released(event)
-                self._check_follows(answer)
+    def plain(self, messages: Sequence[Message]) -> Iterator[Event]:
+        """Answer the messages by plain decoding: RunStarted, ..., PlainStep, ..., RunFinished.
+
+        The same law, seed, draws and limits as ``generate``; where rounds are limited, a step counts as one.
+        The drafter neither reads the prompt nor drafts.
+
+        Raises:
+            InvariantError, ContextError, PromptTooLong, EngineError, ResourceError: as ``generate``.
+        """
+        answer, settings = self._begin(messages)
+        yield from self._told(messages, answer, self._plain(answer, settings))
+
+    def _plain(self, answer: Answer, settings: Settings) -> Iterator[Event]:
+        pair, run = self.pair, self._run
+        max_rounds = self.config.resolved_limits()[1]
+        yield self._started(answer, max_rounds, mode="plain")
+        run.settings_id += 1
+        yield SegmentStarted(*self._stamp(), run.settings_id, settings)
+        decoder = pair.plain_decoder(settings, self._stamp)
+        cost = len(answer.tokens) - 1 - len(pair.cache)
+        yield from self._prefill(cost, pair.prefill_target(answer.tokens))
+        reason = EndReason.CANCELLED if self._cancelled.is_set() else None
+        number = 0
+        while reason is None:
+            number += 1
+            length = len(answer.tokens)
+            step = decoder.step(answer, number)
+            run.decode_ms += step.ms
+            run.first_ms = step.ms if run.first_ms is None else run.first_ms
+            self.run_statistics.add_step(step, kept=len(answer.tokens) > length)
+            yield step
+            reason = self._end(step, max_rounds)
+        yield self._finished(answer, reason)
 
     def _generate(self, answer: Answer, settings: Settings, *, resumed: bool) -> Iterator[Event]:
         pair, run = self.pair, self._run
@@ -96,7 +106,7 @@ class Session(SessionParts):
         speculator = pair.speculator(settings, run.settings_id, self._stamp)
         reason = EndReason.EOS if run.given and run.given[-1] in answer.limits.eos_ids else None
         if reason is None:
-            yield from self._prefill(answer)
+            yield from self._prefill(pair.prefill_cost(answer.tokens), pair.prefill(answer.tokens))
             reason = EndReason.CANCELLED if self._cancelled.is_set() else None
         told_off = False
         while reason is None:
@@ -119,67 +129,6 @@ class Session(SessionParts):
                 yield Notice(*self._stamp(), "speculation_off", f"speculation is off: {round_.k_reason}")
             reason = self._end(round_, max_rounds)
         yield self._finished(answer, reason)
-
-    def _started(self, answer: Answer, max_rounds: int | None, *, resumed: bool) -> RunStarted:
-        """Make the caches ready, and tell of the run."""
-        pair, run, limits = self.pair, self._run, answer.limits
-        prompt = answer.tokens[: run.prompt_length]
-        given_text = answer.begin_after(run.given)
-        reused = pair.rewind(self._held, answer.tokens)
-        pair.reserve(len(answer.tokens) + self._expected(max_rounds))
-        return RunStarted(
-            *self._stamp(),
-            run=run.number,
-            mode="speculative",
-            prompt=tuple(prompt),
-            prompt_pieces=tuple(map(pair.target.text.piece, prompt)),
-            reused=min(reused, len(prompt)),
-            max_new_tokens=limits.max_new_tokens + run.written,
-            max_rounds=max_rounds,
-            stop=limits.stop,
-            given=run.given,
-            given_pieces=tuple(map(pair.target.text.piece, run.given)),
-            given_text=given_text,
-            resumed=resumed,
-            messages=run.messages,
-        )
-
-    def _prefill(self, answer: Answer) -> Iterator[Event]:
-        """Take in the prompt, unless it is cancelled."""
-        total = self.pair.prefill_cost(answer.tokens)
-        chunks = self.pair.prefill(answer.tokens)
-        ms = 0.0
-        while not self._cancelled.is_set():
-            start = time.perf_counter()
-            done = next(chunks, None)
-            ms += (time.perf_counter() - start) * 1e3
-            if done is None:
-                break
-            yield PrefillProgress(*self._stamp(), done, total)
-        self._run.prefill_ms += ms
-        if not self._cancelled.is_set():
-            yield PrefillFinished(*self._stamp(), ms)
-
-    def _end(self, round_: Round, max_rounds: int | None) -> EndReason | None:
-        if round_.cut:
-            return round_.cut
-        if max_rounds is not None and round_.number >= max_rounds:
-            return EndReason.ROUNDS
-        return EndReason.CANCELLED if self._cancelled.is_set() else None
-
-    def _finished(self, answer: Answer, reason: EndReason) -> RunFinished:
-        run = self._run
-        finished = RunFinished(
-            *self._stamp(),
-            reason=reason,
-            text=answer.finish(stopped=reason is EndReason.STOP),
-            tokens=run.written + len(answer.new_tokens),
-            prefill_ms=run.prefill_ms,
-            ttft_ms=None if run.first_ms is None else run.prefill_ms + run.first_ms,
-            decode_ms=run.decode_ms,
-        )
-        self.run_statistics.set_run(finished)
-        return finished
 
     def baseline(self) -> Iterator[Event]:
         """Time plain decoding of the last run's prompt to the same length: warm, alone, prefill apart.
@@ -223,7 +172,7 @@ class Session(SessionParts):
             if self._cancelled.is_set():
                 break
             step = decoder.step(plain, number)
-            decode_ms += step.verify_ms + step.host_ms
+            decode_ms += step.ms
             if number % _REPORT_EVERY == 0 and number < wanted:
                 yield BaselineProgress(*self._stamp(), number, wanted)
         done = plain.new_tokens

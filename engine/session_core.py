@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
@@ -49,6 +50,7 @@ class SessionCore:
         self._seq = 0
         self._start_ns = time.monotonic_ns()
         self._cancelled = threading.Event()
+        self._recording = True  # what is told now is recorded, if there is a recorder
         self._held: list[int] = []  # ids whose keys and values the target's cache holds
         self._last: tuple[Answer, Settings] | None = None
         self._current: Answer | None = None  # the one that the target's cache follows now
@@ -137,7 +139,8 @@ class SessionCore:
     def _write_header(self, messages: Sequence[Message]) -> Iterator[Event]:
         def write(recorder: Recorder) -> None:
             if not recorder.has_header:
-                recorder.write_header({**self.header(), "context": messages_to(messages)})
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                recorder.write_header({**self.header(), "recorded": now, "context": messages_to(messages)})
 
         yield from self._record(write)
 
@@ -149,7 +152,7 @@ class SessionCore:
 
     def _record(self, write: Callable[[Recorder], None]) -> Iterator[Event]:
         """Let the recorder write; gives a notice if its disk fails, once, and the run goes on without it."""
-        if self.recorder is None or self.recorder.closed:
+        if not self._recording or self.recorder is None or self.recorder.closed:
             return
         try:
             write(self.recorder)

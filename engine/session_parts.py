@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,8 +11,20 @@ from typing import TYPE_CHECKING
 from engine.config import Config
 from engine.context import Message
 from engine.errors import InvariantError, PromptTooLong
+from engine.events import (
+    EndReason,
+    Event,
+    PlainStep,
+    PrefillFinished,
+    PrefillProgress,
+    Round,
+    RunFinished,
+    RunStarted,
+    Settings,
+)
 from engine.recording import Recorder
 from engine.session_core import SessionCore
+from engine.stats import Statistics
 
 if TYPE_CHECKING:
     from engine.answer import Answer, Limits
@@ -112,3 +125,127 @@ class SessionParts(SessionCore):
         if self._pair is not None:
             self._pair.cache.truncate(len(answer.tokens) - 1)
             self._held = answer.tokens[: len(self._pair.cache)]
+
+    # -- what all runs have in common
+
+    def _begin(
+        self, messages: Sequence[Message], given: tuple[int, ...] = (), *, resumed: bool = False
+    ) -> tuple[Answer, Settings]:
+        """The answer that a run is to write, and what it is decoded with; it is the last run from now on."""
+        from engine.answer import Answer
+
+        self._cancelled.clear()
+        prompt = self._prompt(messages, len(given))
+        self._apply_change()
+        settings = self.pair.settings(self.config, self.seed)
+        if resumed:
+            self._run.given = given
+        else:
+            self._run = RunSoFar(self._run.number + 1, given, len(given))
+            self.run_statistics = Statistics()
+        self._run.prompt_length, self._run.messages = len(prompt), tuple(messages)
+        answer = Answer([*prompt, *given], self.pair.target.text, self._limits(len(prompt) + len(given)))
+        self._last = (answer, settings)
+        return answer, settings
+
+    def _apply_change(self) -> None:
+        """Take over what was changed after the last round of the run before."""
+        if self._changed is not None:
+            self.config, self._changed = self._changed, None
+
+    def _told(self, messages: Sequence[Message], answer: Answer, events: Iterator[Event]) -> Iterator[Event]:
+        """The events of a run, recorded, while the target's cache follows its answer."""
+        with self._following(answer):
+            yield from self._write_header(messages)
+            for event in events:
+                yield from self._released(event)
+                self._check_follows(answer)
+
+    def _started(
+        self, answer: Answer, max_rounds: int | None, *, mode: str = "speculative", resumed: bool = False
+    ) -> RunStarted:
+        """Make the caches ready, and tell of the run."""
+        pair, run, limits = self.pair, self._run, answer.limits
+        prompt = answer.tokens[: run.prompt_length]
+        given_text = answer.begin_after(run.given)
+        reused = pair.rewind(self._held, answer.tokens)
+        pair.reserve(len(answer.tokens) + self._expected(max_rounds))
+        return RunStarted(
+            *self._stamp(),
+            run=run.number,
+            mode=mode,
+            prompt=tuple(prompt),
+            prompt_pieces=tuple(map(pair.target.text.piece, prompt)),
+            reused=min(reused, len(prompt)),
+            max_new_tokens=limits.max_new_tokens + run.written,
+            max_rounds=max_rounds,
+            stop=limits.stop,
+            given=run.given,
+            given_pieces=tuple(map(pair.target.text.piece, run.given)),
+            given_text=given_text,
+            resumed=resumed,
+            messages=run.messages,
+            ignore_eos=self.config.run.ignore_eos,
+        )
+
+    def _prefill(self, total: int, chunks: Iterator[int]) -> Iterator[Event]:
+        """Take in the prompt chunk by chunk, ``total`` tokens in all, unless it is cancelled."""
+        ms = 0.0
+        while not self._cancelled.is_set():
+            start = time.perf_counter()
+            done = next(chunks, None)
+            ms += (time.perf_counter() - start) * 1e3
+            if done is None:
+                break
+            yield PrefillProgress(*self._stamp(), done, total)
+        self._run.prefill_ms += ms
+        if not self._cancelled.is_set():
+            yield PrefillFinished(*self._stamp(), ms)
+
+    def _end(self, step: Round | PlainStep, max_rounds: int | None) -> EndReason | None:
+        """Why the answer ends after a round or a plain step; None while it goes on."""
+        if step.cut:
+            return step.cut
+        if max_rounds is not None and step.number >= max_rounds:
+            return EndReason.ROUNDS
+        return EndReason.CANCELLED if self._cancelled.is_set() else None
+
+    def _finished(self, answer: Answer, reason: EndReason) -> RunFinished:
+        run = self._run
+        finished = RunFinished(
+            *self._stamp(),
+            reason=reason,
+            text=answer.finish(stopped=reason is EndReason.STOP),
+            tokens=run.written + len(answer.new_tokens),
+            prefill_ms=run.prefill_ms,
+            ttft_ms=None if run.first_ms is None else run.prefill_ms + run.first_ms,
+            decode_ms=run.decode_ms,
+        )
+        self.run_statistics.set_run(finished)
+        return finished
+
+    # -- runs that are no part of the conversation
+
+    @contextmanager
+    def aside(self, adapt: Callable[[Config], Config]) -> Iterator[None]:
+        """What runs meanwhile is neither recorded nor counted: the last run stays the last one.
+
+        What the caches hold of it stays, so that the next run can use its prompt again.
+
+        Args:
+            adapt: gives the configuration it is decoded with from the session's own; not with other models.
+        """
+        self._apply_change()
+        pair, kept = self._pair, (self.config, self._run, self.run_statistics, self._last)
+        self.config, self._recording = adapt(self.config), False
+        try:
+            yield
+        finally:
+            self._recording = True
+            self.config, self._run, self.run_statistics, last = kept
+            self._last = last if self._pair is pair else None
+
+    def forget(self) -> None:
+        """Empty the caches: the next run reads its whole prompt."""
+        self.pair.forget()
+        self._held = []

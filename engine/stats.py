@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from engine.events import BaselineFinished, Round, RunFinished
+from engine.events import BaselineFinished, PlainStep, Round, RunFinished
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
@@ -86,6 +86,17 @@ class Statistics:
         self.draft_ms += round_.draft_ms
         self.verify_ms += round_.verify_ms
         self.host_ms += round_.host_ms
+
+    def add_step(self, step: PlainStep, *, kept: bool = True) -> None:
+        """Count one step of plain decoding: tokens and time, no round.
+
+        Args:
+            kept: whether its token was committed; a stop string that began before it takes it away.
+        """
+        self.emitted += kept
+        self.taken_back += step.taken_back
+        self.verify_ms += step.verify_ms
+        self.host_ms += step.host_ms
 
     def set_run(self, finished: RunFinished) -> None:
         """Take the times of the run as a whole."""

@@ -165,6 +165,12 @@ ACTIONS: tuple[Action, ...] = (
         lambda now: now.answered and now.loaded and not now.running,
     ),
     Action(
+        *("race.start", "A", "Race"),
+        "Plain against speculative decoding of this context: each way alone, then both side by side",
+        RUN,
+        lambda now: now.messages > 0 and now.loaded and not now.running,
+    ),
+    Action(
         *("run.branch", "b", "Branch"),
         "Go on from another token than the one at the cursor of the output",
         RUN,

@@ -16,7 +16,7 @@ from textual.message import Message
 
 from engine.errors import DiskError
 from tui.actions import ACTIONS, bindings
-from tui.app_commands import CommandApp
+from tui.app_race import RaceApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
 from tui.key_order import KeyOrder
@@ -37,7 +37,7 @@ class Woken(Message):
     """The engine said something."""
 
 
-class SpecApp(KeyOrder[int], CommandApp):
+class SpecApp(KeyOrder[int], RaceApp):
     """The terminal app.
 
     Args:
@@ -222,6 +222,7 @@ class SpecApp(KeyOrder[int], CommandApp):
 
             # Seen as soon as it is shown: the engine may be told to do something else meanwhile.
             self.lab.act_quietly(FailureSeen())
+            self.close_race()
             self.push_screen(ErrorModal.of(failure))
 
     def _show_memory(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.config import Config
 from engine.context import Message
+from engine.race import RaceEvent
 from engine.recording import Recorder
 from engine.session import Session
 
@@ -32,6 +33,18 @@ class Generate:
     """Ids the answer starts with."""
     resumed: bool = False
     """It is the last run that goes on, with other models; ``given`` is all it has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Answer the messages plainly, then speculatively, each way alone and timed.
+
+    No other command is carried out before it is over, and it does not pause: either would spoil its clock.
+    """
+
+    messages: tuple[Message, ...]
+    tell: Callable[[RaceEvent], None]
+    """Called on the engine's thread with what happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +74,8 @@ class Shutdown:
     """End the thread."""
 
 
-Command = Load | Eject | Generate | Change | Record | Ask | Shutdown
+Command = Load | Eject | Generate | Race | Change | Record | Ask | Shutdown
 
 BETWEEN_ROUNDS = (Change, Ask)
-"""Commands that a run in progress carries out at its next checkpoint; the others wait for its end."""
+"""Commands that a run in progress carries out at its next checkpoint; the others wait for its end. In a race
+all wait."""

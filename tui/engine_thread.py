@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from engine.config import Config
 from engine.errors import Cancelled, EngineError, SpeculateError
 from engine.events import EndReason, PlainStep, PrefillProgress, Round, RunFinished
+from engine.race import race
 from engine.session import Session
 from tui.engine_commands import (
     BETWEEN_ROUNDS,
@@ -27,13 +28,14 @@ from tui.engine_commands import (
     Eject,
     Generate,
     Load,
+    Race,
     Record,
     Shutdown,
 )
 from tui.failures import write_log
 from tui.state import Busy, Held, Idle, Loaded, PauseReached, Told
 
-__all__ = ["Ask", "Change", "Eject", "EngineThread", "Generate", "Load", "Mode", "Record"]
+__all__ = ["Ask", "Change", "Eject", "EngineThread", "Generate", "Load", "Mode", "Race", "Record"]
 
 
 class Mode(Enum):
@@ -178,6 +180,8 @@ class EngineThread:
                 self._say(Held(*self._session.held))
             case Generate():
                 self._generate(command)
+            case Race():
+                self._race(command)
             case Change(config):
                 self._use(config)
             case Record(recorder):
@@ -207,6 +211,13 @@ class EngineThread:
         for event in self._session.baseline():
             self._say_unless_off(event)
             if self._mail:  # somebody wants something else: a measurement is no reason to wait
+                self._session.cancel()
+
+    def _race(self, command: Race) -> None:
+        """Without checkpoints: what is done between two rounds would be done to one arm only."""
+        for event in race(self._session, command.messages):
+            command.tell(event)
+            if self._off:
                 self._session.cancel()
 
     def _checkpoint(self, *, stepped: bool, last: bool) -> None:

@@ -31,6 +31,7 @@ TITLES = {
     "AlternativesModal": "In the choice of a branch",
     "SafeSelect": "In a choice of the settings",
     "SettingsScreen": "In the settings",
+    "RaceScreen": "In a race",
 }
 """Where the keys of a class apply."""
 

@@ -14,6 +14,7 @@ from tui.screens.jump import JumpScreen
 from tui.screens.message import ConfirmModal, ErrorModal
 from tui.screens.model_rows import ModelRows
 from tui.screens.models import ModelPicker
+from tui.screens.race import RaceScreen
 from tui.screens.settings import SettingsScreen
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeSelect
@@ -27,7 +28,7 @@ from tui.widgets.timeline import Timeline
 OWNERS = (
     *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, Timeline, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
-    *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect),
+    *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect, RaceScreen),
 )
 """Classes that bring keys of their own."""
 

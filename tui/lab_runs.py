@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 from engine.errors import SpeculateError
 from engine.events import EndReason
+from engine.race import RaceEvent
 from tui.changes import effective
-from tui.engine_thread import Change, Generate
+from tui.engine_thread import Change, Generate, Race
 from tui.lab_core import LabCore
 from tui.plan import Plan
 from tui.state import Paused, Phase, Resumed, RevealAll, RevealNext, needs_round
@@ -86,6 +88,23 @@ class RunLab(LabCore):
             self._run(Plan(plan.messages, tuple(ids), "go on"))
         else:
             self.start(len(self.conversation))
+
+    def race(self, tell: Callable[[RaceEvent], None]) -> bool:
+        """Have plain and speculative decoding race over the conversation, which stays as it is.
+
+        Args:
+            tell: called on the engine's thread.
+
+        Returns:
+            Whether there is something to answer.
+        """
+        messages = self.conversation.messages[: len(self.conversation) - self.answered]
+        if messages:
+            self.engine.send(Change(effective(self.config, self._seed)))
+            self.engine.send(Race(messages, tell))
+        else:
+            self.say("There is nothing to answer yet: write a message.")
+        return bool(messages)
 
     def cancel(self) -> None:
         """End what is on its way; a partial answer is kept."""

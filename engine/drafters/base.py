@@ -71,6 +71,9 @@ class Drafter(ABC):
     def reserve(self, tokens: int) -> None:  # noqa: B027 - optional: most drafters hold no cache
         """Have room for this many tokens."""
 
+    def forget(self) -> None:  # noqa: B027 - optional, as ``reserve``
+        """Hold no token any more: the next ``prefill`` takes in the whole prompt."""
+
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Take in the prompt before the clock of the rounds starts; yields tokens done after each chunk."""
         return iter(())

@@ -59,6 +59,9 @@ class LookupDrafter(Drafter):
         self._index = NgramIndex()
         self._ns = 0
 
+    def forget(self) -> None:
+        self._index = NgramIndex()
+
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         self._index.sync(tokens)
         return iter(())

@@ -28,6 +28,10 @@ class ModelDrafter(Drafter):
     def reserve(self, tokens: int) -> None:
         self._cache.reserve(min(tokens, self._model.context_length))
 
+    def forget(self) -> None:
+        self._cache.truncate(0)
+        self._held.clear()
+
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         self._sync(tokens)
         if self._reason(tokens):

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from support.scripted_plain import PlainScript
+
 from engine.config import Config
 from engine.context import Message, messages_to
 from engine.errors import DiskError, SpeculateError
@@ -145,7 +147,7 @@ class Script:
     """How long a load takes."""
 
 
-class ScriptedSession:
+class ScriptedSession(PlainScript):
     """Has the interface of ``engine.session.Session`` and no engine."""
 
     def __init__(

@@ -16,6 +16,7 @@ from engine.context import Message
 from engine.events import Origin
 from tui.actions import ACTIONS, BY_ID, PANES
 from tui.screens.model_requests import LoadModel
+from tui.screens.race import RaceScreen
 from tui.state import Phase
 
 Drive = Callable[[Driven, Path], Awaitable[None]]
@@ -143,6 +144,17 @@ async def cancel(app: Driven, folder: Path) -> None:
     text = "".join(app.lab.state.text)
     assert text
     assert app.lab.conversation.messages[-1] == Message("assistant", text), "a partial answer is kept"
+
+
+@drives("race.start", messages=ANSWERED)
+async def race(app: Driven, folder: Path) -> None:
+    await app.press("A")
+    screen = await app.top("RaceScreen")
+    assert isinstance(screen, RaceScreen)
+    await app.until(lambda: screen.state.result, "the end of the race")
+    assert app.session.messages == QUESTION, "the answer that is there is written once more"
+    await app.press("escape")
+    assert (app.lab.conversation.messages, app.lab.state.run) == (ANSWERED, 0)
 
 
 @drives("run.continue", messages=ANSWERED)
