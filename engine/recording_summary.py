@@ -54,7 +54,7 @@ def summarise(path: str | Path, called_off: Callable[[], bool] = lambda: False) 
 
     Args:
         path: of a regular file.
-        called_off: asked now and then; may be called from the thread this runs in only.
+        called_off: asked now and then, in the thread this runs in.
 
     Raises:
         RecordingError: the file is no recording, or cannot be read.

@@ -90,6 +90,9 @@ class TransportBar(OneLine):
         "The first line says what goes on, which run and segment it is, and with which models."
     )
 
+    recording = ""
+    """What the next ``show`` says of a recording that is being made; "" for none."""
+
     def show(self, state: ViewState, config: Config, names: tuple[str, str] | None = None) -> None:
         """Show a state.
 
@@ -100,6 +103,8 @@ class TransportBar(OneLine):
         parts: list[Part] = [(f" {self._sign(state, glyphs)} ", "bold")]
         if state.replay:
             parts.append(("REPLAY ", "bold $text-warning"))
+        if self.recording:
+            parts.append((f"{glyphs.record} {self.recording} ", "bold $text-error"))
         parts += [(f"{self._phase(state, glyphs)} ", self._style(state.phase)), *self._run(state)]
         gap = f" {glyphs.separator} "
         details = [self._settings(state, config), self._pair(state, config, names), *self._device(state)]
