@@ -30,6 +30,10 @@ TITLES = {
     "AlternativesModal": "In the choice of a branch",
     "SafeSelect": "In a choice of the settings",
     "SettingsScreen": "In the settings",
+    "LibraryScreen": "In the recordings",
+    "RecordingRows": "In their list",
+    "CompareScreen": "In the comparison",
+    "AnswersPane": "In its answers",
 }
 """Where the keys of a class apply."""
 

@@ -157,7 +157,7 @@ class TransportBar(OneLine):
         else:
             target = state.target.name if state.target else config.verify.model_name
             drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method
-        return f"{_short(target)} + {_short(drafter)}"
+        return f"{short_name(target)} + {short_name(drafter)}"
 
     @staticmethod
     def _device(state: ViewState) -> list[str]:
@@ -180,7 +180,7 @@ class TransportBar(OneLine):
         return f"K {drafts} {shown}{seed} {'greedy match' if greedy else 'sampling'}"
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A model's name without where it comes from."""
     return name.rstrip("/").rpartition("/")[2].removeprefix("builtin:") or name
 

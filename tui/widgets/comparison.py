@@ -1,0 +1,245 @@
+"""Two answers side by side, and the table of their measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.binding import Binding, BindingType
+
+from engine.events import Origin
+from tui.alignment import Line, Shown, align, parts_of, shown
+from tui.compare import Comparison, Token
+from tui.compare_text import measure_rows, setting_rows, verdict
+from tui.marks import Mark, mark_of_origin
+from tui.safe_text import visible
+from tui.widgets.fixed import FixedView
+from tui.widgets.legend import legend_pieces
+from tui.widgets.lines import LineView
+from tui.widgets.painted import BARE
+from tui.widgets.rows import Piece, Row, clip, clip_row, padded
+
+_NAME, _NUMBER, _RATIO = 18, 12, 9
+"""Columns of the table."""
+_GAP = 3
+"""Columns between the two answers."""
+_DIFFERS = "!"
+"""Stands between two lines that do not hold the same tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Two runs and their tokens as they are shown; made in a thread."""
+
+    comparison: Comparison
+    first: tuple[Shown, ...]
+    second: tuple[Shown, ...]
+
+    @classmethod
+    def of(cls, comparison: Comparison, *, ascii_only: bool) -> Shape:
+        """The tokens' texts and widths."""
+        first, second = (
+            tuple(shown(token.piece, ascii_only=ascii_only) for token in tokens)
+            for tokens in (comparison.first_tokens, comparison.second_tokens)
+        )
+        return cls(comparison, first, second)
+
+
+def mark_of(token: Token) -> Mark:
+    """The mark of a token of an answer."""
+    return Mark.PLAIN if token.origin is Origin.BONUS and not token.drafted else mark_of_origin(token.origin)
+
+
+class AnswersPane(LineView):
+    """Both answers, token N beside token N."""
+
+    HELP: ClassVar[str] = (
+        "Two answers side by side: each line begins with the same token in both, its number at the left. "
+        "A mark between the columns says where a line's tokens differ; the first one that does has a line of "
+        "its own before it, and d goes there. / searches."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "d",
+            "difference",
+            "Difference",
+            id="compare.difference",
+            tooltip="To the first token that differs",
+        ),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.border_title = "Answers"
+        self._shape: Shape | None = None
+        self._aligned: list[Line] = []
+
+    def show(self, shape: Shape) -> None:
+        """Show two runs, from the beginning."""
+        self._shape = shape
+        self.border_title = f"Answers: {verdict(shape.comparison)}"
+        if self.is_laid_out:
+            self.lay_out()
+            self.rows_changed(0)
+        self.scroll_to(y=0, animate=False)
+
+    # -- layout
+
+    @property
+    def _gutter(self) -> int:
+        """Columns of the tokens' numbers."""
+        return max(len(f"{max(len(tokens) for tokens in self._tokens):,}") + 1, 4)
+
+    @property
+    def _column(self) -> int:
+        """Columns of one answer."""
+        return max((self.row_width - self._gutter - _GAP) // 2, 1)
+
+    @property
+    def _tokens(self) -> tuple[tuple[Shown, ...], tuple[Shown, ...]]:
+        return ((), ()) if self._shape is None else (self._shape.first, self._shape.second)
+
+    def lay_out(self) -> None:
+        difference = None if self._shape is None else self._shape.comparison.difference
+        self._aligned = align(*self._tokens, self._column, difference)
+
+    def row_total(self) -> int:
+        return len(self._aligned)
+
+    def holds_still(self) -> bool:
+        return True
+
+    def empty_text(self) -> str:
+        return "Both answers are empty." if self._shape is not None else "The recordings are being read ..."
+
+    # -- rows
+
+    def build_row(self, y: int) -> Row:
+        line, shape = self._aligned[y], self._shape
+        assert shape is not None, "a line belongs to an answer"
+        if line.is_marker:
+            return Row(clip_row(self._marker(line.start), self.row_width, self.glyphs.ellipsis))
+        number = f"{line.start + 1:,}" if line.part == 0 else ""
+        first, second = shape.comparison.first_tokens, shape.comparison.second_tokens
+        same = [token.id for token in first[line.start : line.end]] == [
+            token.id for token in second[line.start : line.end]
+        ]
+        between = (self.glyphs.tick, "lines--faint") if same else (_DIFFERS, "lines--bad")
+        return Row(
+            (
+                Piece(f"{number:>{self._gutter - 1}} ", "lines--dim"),
+                *self._side(line, shape.first, first),
+                Piece(f" {between[0]} ", between[1]),
+                *self._side(line, shape.second, second),
+            )
+        )
+
+    def _side(self, line: Line, texts: tuple[Shown, ...], tokens: tuple[Token, ...]) -> Iterator[Piece]:
+        """One column of a line."""
+        used = 0
+        for index in range(line.start, min(line.end, len(tokens))):
+            text = texts[index].text
+            if not line.is_whole:
+                parts = parts_of(text, self._column)
+                text = parts[line.part] if line.part < len(parts) else ""
+            used += cell_len(text)
+            yield from self._token(text, tokens[index], index)
+        yield Piece(" " * (self._column - used))
+
+    def _token(self, text: str, token: Token, index: int) -> Iterator[Piece]:
+        assert self._shape is not None, "a token belongs to an answer"
+        style = mark_of(token).component
+        if index == self._shape.comparison.difference:
+            style += " lines--cursor"
+        word = text.lstrip(" ")
+        if word != text:
+            # No line under the blanks before a word: it would read as an underscore.
+            yield Piece(text[: len(text) - len(word)], f"{style} {BARE}", index)
+        if word:
+            yield Piece(word, style, index)
+
+    def _marker(self, at: int) -> tuple[Piece, ...]:
+        assert self._shape is not None, "a marker belongs to an answer"
+        comparison, line = self._shape.comparison, self.glyphs.line * 2
+        told = [f"{line} first difference: token {at + 1:,} {line}"]
+        for name, tokens in (("A", comparison.first_tokens), ("B", comparison.second_tokens)):
+            told.append(f"  {name}: {self._told(tokens, at)}")
+        return (Piece(padded("".join(told), self.row_width), "lines--match lines--strong"),)
+
+    def _told(self, tokens: tuple[Token, ...], at: int) -> str:
+        if at >= len(tokens):
+            return "has ended"
+        token = tokens[at]
+        text = clip(shown(token.piece, ascii_only=self.ascii).text.strip(), 16, self.glyphs.ellipsis)
+        return f"{text} (id {token.id}, {mark_of(token)}, round {token.round})"
+
+    def legend(self) -> tuple[Piece, ...]:
+        if self._shape is None:
+            return ()
+        tokens = (*self._shape.comparison.first_tokens, *self._shape.comparison.second_tokens)
+        marks = {mark_of(token) for token in tokens}
+        ordered = tuple(mark for mark in Mark if mark in marks)
+        return (
+            *legend_pieces(self.glyphs, max(self.row_width - 16, 1), ordered, signs=False),
+            Piece(f"  {_DIFFERS} not the same", "lines--bad"),
+        )
+
+    # -- keys
+
+    def action_difference(self) -> None:
+        """To the first token that differs."""
+        at = next((y for y, line in enumerate(self._aligned) if line.is_marker), None)
+        if at is not None:
+            self.scroll_to(y=max(at - self.page // 3, 0), animate=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "difference":
+            return self._shape is not None and self._shape.comparison.difference is not None
+        return super().check_action(action, parameters)
+
+
+class MeasuresPane(FixedView):
+    """The measures of two runs, their differences, and the settings that differ."""
+
+    HELP: ClassVar[str] = "The measures of both runs, B less A, B by A; and the settings that differ."
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.border_title = "Measures"
+        self._comparison: Comparison | None = None
+
+    def show(self, comparison: Comparison) -> None:
+        """Show two runs."""
+        self._comparison = comparison
+        self.update_rows()
+
+    def make_rows(self) -> list[Row]:
+        comparison = self._comparison
+        if comparison is None:
+            return []
+        rows = [self._row(("", "A", "B", "B - A", "B / A"), "lines--strong")]
+        rows += [self._row(cells) for cells in measure_rows(comparison)]
+        settings = setting_rows(comparison)
+        if settings:
+            rows += [Row(), Row((Piece("settings that differ", "lines--strong"),))]
+            rows += [self._setting(*cells) for cells in settings]
+        return rows
+
+    def _row(self, cells: tuple[str, str, str, str, str], style: str = "") -> Row:
+        name, *numbers = cells
+        widths = (_NUMBER, _NUMBER, _NUMBER, _RATIO)
+        pieces = [Piece(padded(name, _NAME), style or "lines--dim")]
+        pieces += [Piece(f"{text:>{width}}", style) for text, width in zip(numbers, widths, strict=True)]
+        return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))
+
+    def _setting(self, name: str, first: str, second: str) -> Row:
+        room = max((self.row_width - _NAME) // 2 - 1, 1)
+        texts = [clip(self._safe(text), room, self.glyphs.ellipsis) for text in (first, second)]
+        pieces = [Piece(padded(name, _NAME), "lines--dim")]
+        pieces += [Piece(f" {padded(text, room)}") for text in texts]
+        return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))
+
+    def _safe(self, text: str) -> str:
+        return visible(text, "", ascii_only=self.ascii)
