@@ -20,7 +20,8 @@ class Shown(NamedTuple):
     """Safe to show, never empty, without a line end."""
     width: int
     """Columns of the text."""
-    ends_line: bool
+    begins_line: bool = False
+    ends_line: bool = False
     """The next token begins a line."""
 
 
@@ -32,7 +33,7 @@ class Line(NamedTuple):
     end: int
     """Index behind its last token."""
     part: int = 0
-    """Of a token that is wider than its column and has lines of its own: which part of it."""
+    """Which line of several: of a token that is wider than its column, or of the marker."""
     is_whole: bool = True
     """All tokens from ``start`` to ``end`` are on it; else a part of the one at ``start``."""
 
@@ -40,6 +41,9 @@ class Line(NamedTuple):
     def is_marker(self) -> bool:
         """It holds no token: it stands before the first one that differs."""
         return self.start == self.end
+
+
+MARKER_LINES = 2
 
 
 def shown(piece: bytes, *, ascii_only: bool = False) -> Shown:
@@ -51,7 +55,9 @@ def shown(piece: bytes, *, ascii_only: bool = False) -> Shown:
         text = " " * start + visible_bytes(body, ascii_only=ascii_only) + " " * end
     else:
         text = visible_bytes(piece, ascii_only=ascii_only) or NO_PIECE
-    return Shown(text, cell_len(text), piece.endswith(b"\n"))
+    # The usual token of an indented line is its line end and the blanks behind it: they begin the line.
+    begins = piece.startswith(b"\n") and not piece.endswith(b"\n")
+    return Shown(text, cell_len(text), begins, not begins and b"\n" in piece)
 
 
 def align(first: Sequence[Shown], second: Sequence[Shown], width: int, at: int | None = None) -> list[Line]:
@@ -66,11 +72,12 @@ def align(first: Sequence[Shown], second: Sequence[Shown], width: int, at: int |
     for index in range(max(len(first), len(second))):
         pair = [tokens[index] if index < len(tokens) else None for tokens in (first, second)]
         widths = [token.width if token else 0 for token in pair]
-        if index == at or used[0] + widths[0] > width or used[1] + widths[1] > width:
+        begins = index == at or any(token.begins_line for token in pair if token)
+        if begins or used[0] + widths[0] > width or used[1] + widths[1] > width:
             lines += _closed(start, index)
             start, used = index, (0, 0)
         if index == at:
-            lines.append(Line(at, at))
+            lines += [Line(at, at, part) for part in range(MARKER_LINES)]
         if max(widths) > width:
             parts = max(len(parts_of(token.text, width)) for token in pair if token)
             lines += [Line(index, index + 1, part, is_whole=False) for part in range(parts)]

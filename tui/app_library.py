@@ -16,7 +16,7 @@ from tui.session_recorder import SessionRecorder
 from tui.source import ReplaySource
 
 if TYPE_CHECKING:
-    from tui.screens.library import Known
+    from tui.screens.recording_list import Known
 
 
 class LibraryApp(CommandApp):

@@ -66,6 +66,8 @@ def difference_text(first: Any, second: Any) -> str:
     if not _are_numbers(first, second):
         return ""
     difference = second - first
+    if not difference:
+        return "0"
     return f"{difference:+,}" if isinstance(difference, int) else _number(difference, "+")
 
 

@@ -33,7 +33,6 @@ TITLES = {
     "LibraryScreen": "In the recordings",
     "RecordingRows": "In their list",
     "CompareScreen": "In the comparison",
-    "AnswersPane": "In its answers",
 }
 """Where the keys of a class apply."""
 

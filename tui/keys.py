@@ -16,22 +16,21 @@ from tui.screens.library import LibraryScreen
 from tui.screens.message import ConfirmModal, ErrorModal
 from tui.screens.model_rows import ModelRows
 from tui.screens.models import ModelPicker
+from tui.screens.recording_rows import RecordingRows
 from tui.screens.settings import SettingsScreen
-from tui.widgets.comparison import AnswersPane
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeSelect
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.lines import LineView
 from tui.widgets.output import OutputPane
 from tui.widgets.prompt import PromptPane
-from tui.widgets.recording_rows import RecordingRows
 from tui.widgets.rounds import RoundsPane
 
 OWNERS = (
     *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
     *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect),
-    *(LibraryScreen, RecordingRows, CompareScreen, AnswersPane),
+    *(LibraryScreen, RecordingRows, CompareScreen),
 )
 """Classes that bring keys of their own."""
 

@@ -41,6 +41,13 @@ class CompareScreen(Dialog[None]):
         "choose another run of a recording that holds several, s makes the table larger or smaller."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "d",
+            "difference",
+            "Difference",
+            id="compare.difference",
+            tooltip="To the first token that differs",
+        ),
         Binding("a", "run(0)", "Run of A", id="compare.first", tooltip="Another run of the first recording"),
         Binding(
             "b", "run(1)", "Run of B", id="compare.second", tooltip="Another run of the second recording"
@@ -132,10 +139,16 @@ class CompareScreen(Dialog[None]):
     # -- what the user does
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "difference":
+            return bool(self.query(AnswersPane)) and self.query_one(AnswersPane).parts
         if action == "run":
             side = parameters[0]
             return self._reports is not None and len(self._reports[side == 1].runs) > 1
         return super().check_action(action, parameters)
+
+    def action_difference(self) -> None:
+        """To the first token that differs."""
+        self.query_one(AnswersPane).show_difference()
 
     def action_run(self, side: int) -> None:
         """Choose another run of a recording."""

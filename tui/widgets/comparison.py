@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual.binding import Binding, BindingType
 
 from engine.events import Origin
 from tui.alignment import Line, Shown, align, parts_of, shown
@@ -57,18 +56,9 @@ class AnswersPane(LineView):
 
     HELP: ClassVar[str] = (
         "Two answers side by side: each line begins with the same token in both, its number at the left. "
-        "A mark between the columns says where a line's tokens differ; the first one that does has a line of "
-        "its own before it, and d goes there. / searches."
+        "A mark between the columns says where a line's tokens differ; the first one that does has lines of "
+        "their own before it. / searches."
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "d",
-            "difference",
-            "Difference",
-            id="compare.difference",
-            tooltip="To the first token that differs",
-        ),
-    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -120,7 +110,7 @@ class AnswersPane(LineView):
         line, shape = self._aligned[y], self._shape
         assert shape is not None, "a line belongs to an answer"
         if line.is_marker:
-            return Row(clip_row(self._marker(line.start), self.row_width, self.glyphs.ellipsis))
+            return Row(tuple(self._marker(line)))
         number = f"{line.start + 1:,}" if line.part == 0 else ""
         first, second = shape.comparison.first_tokens, shape.comparison.second_tokens
         same = [token.id for token in first[line.start : line.end]] == [
@@ -153,27 +143,27 @@ class AnswersPane(LineView):
         style = mark_of(token).component
         if index == self._shape.comparison.difference:
             style += " lines--cursor"
-        word = text.lstrip(" ")
-        if word != text:
-            # No line under the blanks before a word: it would read as an underscore.
-            yield Piece(text[: len(text) - len(word)], f"{style} {BARE}", index)
-        if word:
-            yield Piece(word, style, index)
+        word = text.strip(" ")
+        start = len(text) - len(text.lstrip(" "))
+        # No line under the blanks round a word: it would read as an underscore.
+        for part, more in ((text[:start], BARE), (word, ""), (text[start + len(word) :], BARE)):
+            if part:
+                yield Piece(part, f"{style} {more}".strip(), index)
 
-    def _marker(self, at: int) -> tuple[Piece, ...]:
+    def _marker(self, line: Line) -> Iterator[Piece]:
+        """Two lines: that the answers part here, and what came in each."""
         assert self._shape is not None, "a marker belongs to an answer"
-        comparison, line = self._shape.comparison, self.glyphs.line * 2
-        told = [f"{line} first difference: token {at + 1:,} {line}"]
+        style, rule = "lines--match lines--strong", self.glyphs.line
+        if line.part == 0:
+            text = f"{rule * 3} first difference: token {line.start + 1:,} "
+            yield Piece(text + rule * (self.row_width - len(text)), style)
+            return
+        comparison = self._shape.comparison
+        yield Piece(" " * self._gutter, style)
         for name, tokens in (("A", comparison.first_tokens), ("B", comparison.second_tokens)):
-            told.append(f"  {name}: {self._told(tokens, at)}")
-        return (Piece(padded("".join(told), self.row_width), "lines--match lines--strong"),)
-
-    def _told(self, tokens: tuple[Token, ...], at: int) -> str:
-        if at >= len(tokens):
-            return "has ended"
-        token = tokens[at]
-        text = clip(shown(token.piece, ascii_only=self.ascii).text.strip(), 16, self.glyphs.ellipsis)
-        return f"{text} (id {token.id}, {mark_of(token)}, round {token.round})"
+            text = clip(f"{name}: {_told(tokens, line.start)}", self._column, self.glyphs.ellipsis)
+            yield Piece(padded(text, self._column), style)
+            yield Piece(" " * _GAP, style)
 
     def legend(self) -> tuple[Piece, ...]:
         if self._shape is None:
@@ -188,16 +178,24 @@ class AnswersPane(LineView):
 
     # -- keys
 
-    def action_difference(self) -> None:
-        """To the first token that differs."""
+    @property
+    def parts(self) -> bool:
+        """Whether the answers part."""
+        return self._shape is not None and self._shape.comparison.difference is not None
+
+    def show_difference(self) -> None:
+        """Scroll to the first token that differs."""
         at = next((y for y, line in enumerate(self._aligned) if line.is_marker), None)
         if at is not None:
             self.scroll_to(y=max(at - self.page // 3, 0), animate=False)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "difference":
-            return self._shape is not None and self._shape.comparison.difference is not None
-        return super().check_action(action, parameters)
+
+def _told(tokens: tuple[Token, ...], at: int) -> str:
+    """What came at an index, in words."""
+    if at >= len(tokens):
+        return "has ended"
+    token = tokens[at]
+    return f"id {token.id}, {mark_of(token)}, round {token.round}"
 
 
 class MeasuresPane(FixedView):

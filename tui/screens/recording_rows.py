@@ -54,7 +54,9 @@ def row_text(row: RecordingRow, mark: str, use: str, *, ascii_only: bool) -> Con
     def safe(text: str) -> str:
         return visible(text, "", ascii_only=ascii_only)
 
-    parts: list[str | tuple[str, str]] = [(f"{mark} ", "bold $text-accent"), (safe(row.entry.title), "bold")]
+    date = date_text(row.entry.modified_ns)
+    parts: list[str | tuple[str, str]] = [(f"{mark} ", "bold $text-accent"), f"{date}  "]
+    parts.append((safe(row.entry.title), "bold"))
     if row.is_shipped:
         parts.append("  comes with the program")
     if use:
@@ -65,7 +67,7 @@ def row_text(row: RecordingRow, mark: str, use: str, *, ascii_only: bool) -> Con
         parts += [safe(f"{short_name(told.target)} + {short_name(told.drafter)}"), f"  {_measures(told)}  "]
     elif told is None:
         parts.append("is being read  ")
-    parts.append(f"{size(row.entry.size)}  {date_text(row.entry.modified_ns)}")
+    parts.append(size(row.entry.size))
     problem = _problem(told)
     if problem:
         parts.append((f"\n  x {safe(problem)}", "$text-error"))
