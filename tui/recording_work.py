@@ -121,10 +121,11 @@ def check(path: Path, called_off: Callable[[], bool], tell: Callable[[int, int],
 
 def check_text(checked: Checked) -> tuple[str, list[str]]:
     """The verdict in a sentence, and what it rests on, line by line."""
-    looked = f"{checked.runs:,} runs, {checked.rounds:,} rounds, {checked.checks:,} checks"
+    runs = f"{checked.runs:,} run{'s' * (checked.runs != 1)}"
+    looked = f"{runs}, {checked.rounds:,} rounds, {checked.checks:,} checks"
     wrong = checked.counts[Grade.BUG]
     if wrong:
-        verdict = f"{wrong:,} of {looked.rpartition(', ')[2]} found something that cannot be."
+        verdict = f"{wrong:,} of {checked.checks:,} checks found something that cannot be."
     elif checked.damage is not None:
         verdict = "What could be read is sound; the file is damaged."
     else:

@@ -40,10 +40,11 @@ class LibraryScreen(RecordingList):
         "Slash filters by name and model. A file that cannot be read says why, and can be deleted."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", id="library.filter", tooltip="Filter by name or model"),
+        Binding(
+            "slash", "filter", "Filter", id="library.filter", tooltip="Filter by name or model", show=False
+        ),
         Binding("down", "to_list", "List", id="library.list", tooltip="To the list", show=False),
     ]
-    KEYS = (("enter", "play"),)
     _is_checking = False
 
     # -- what the user does

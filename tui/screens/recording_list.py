@@ -93,7 +93,9 @@ class RecordingList(Dialog[Path | None]):
             rows.append(RecordingRow(entry, self._known.get(entry), is_shipped=True))
         self._rows = {row.entry.path: row for row in rows}
         self._marked = [path for path in self._marked if path in self._rows]
-        self.query_one("#title", Static).update(Content(self.safe(f"Recordings  {self._folder.folder}", "")))
+        self.query_one("#title", Static).update(
+            Content(self.safe(f"Recordings: enter plays one.  {self._folder.folder}", ""))
+        )
         self._fill(follow)
         self._summarise()
 

@@ -55,22 +55,23 @@ def row_text(row: RecordingRow, mark: str, use: str, *, ascii_only: bool) -> Con
         return visible(text, "", ascii_only=ascii_only)
 
     date = date_text(row.entry.modified_ns)
-    parts: list[str | tuple[str, str]] = [(f"{mark} ", "bold $text-accent"), f"{date}  "]
+    parts: list[str | tuple[str, str]] = [(f"{mark} ", "bold $text-accent")]
+    parts.append(f"{date}  {size(row.entry.size):>6}  ")
     parts.append((safe(row.entry.title), "bold"))
     if row.is_shipped:
         parts.append("  comes with the program")
     if use:
         parts.append((f"  {glyph_set(ascii_only).record} {use}", "bold $text-error"))
-    parts.append("\n  ")
+    new_line = "\n  "
+    parts.append(new_line)
     told = row.told
     if isinstance(told, RecordingSummary):
-        parts += [safe(f"{short_name(told.target)} + {short_name(told.drafter)}"), f"  {_measures(told)}  "]
+        parts.append(safe(f"{short_name(told.target)} + {short_name(told.drafter)}  {_measures(told)}"))
     elif told is None:
-        parts.append("is being read  ")
-    parts.append(size(row.entry.size))
+        parts.append("is being read")
     problem = _problem(told)
     if problem:
-        parts.append((f"\n  x {safe(problem)}", "$text-error"))
+        parts.append((f"{'' if isinstance(told, str) else new_line}x {safe(problem)}", "$text-error"))
     return Content.assemble(*parts)
 
 
