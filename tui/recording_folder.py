@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.errors import DiskError
 from engine.recording import Recorder, reason_of
+from engine.user_text import shown_name
 from tui.failures import state_dir
 
 SUFFIX = ".jsonl"
@@ -149,6 +150,11 @@ def claimed(path: Path) -> Iterator[None]:
             if not path.stat().st_size:
                 path.unlink()
         raise
+
+
+def with_name_only(message: str, path: Path) -> str:
+    """What an error of the engine says of a file, with its name in place of its path."""
+    return message.replace(shown_name(str(path)), shown_name(path.name))
 
 
 def free_path(path: Path) -> Path:

@@ -13,7 +13,7 @@ from engine.recording import Recording, read_recording
 from engine.recording_file import RecordingFile
 from tui.atomic_file import write_atomic
 from tui.demo import Demo, to_play
-from tui.recording_folder import claimed
+from tui.recording_folder import claimed, with_name_only
 
 FORMATS = {
     "html": "One page with coloured rounds; needs no network and no script.",
@@ -63,7 +63,7 @@ def playable(path: Path) -> tuple[Demo, str]:
         raise RecordingError(f"{path.name} holds no run", "It was ended before one began.")
     problem = ""
     if recording.damage is not None:
-        problem = f"{recording.damage}. What comes before it is played."
+        problem = f"{with_name_only(recording.damage, path)}. What comes before it is played."
     elif recording.torn:
         problem = f"The last line of {path.name} is cut short; what comes before it is played."
     return to_play(recording, path.name), problem
@@ -114,7 +114,9 @@ def check(path: Path, called_off: Callable[[], bool], tell: Callable[[int, int],
                     if len(told.findings[found.grade]) < _TOLD:
                         told.findings[found.grade].append(found)
         except RecordingError as error:
-            told.damage = str(error)
+            told.damage = error.message
+    if told.damage is not None:
+        told.damage = with_name_only(told.damage, path)
     told.runs, told.rounds, told.checks = recheck.runs, recheck.rounds, recheck.checks
     return told
 

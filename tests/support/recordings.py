@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from support.scripted import make_round
-from support.story import baseline, finished, started
+from support.scripted import TARGET, make_round
+from support.story import baseline, finished, opening, started
 
+from engine.event_json import plain
 from engine.events import Event, Round
 from engine.recording import Recorder
 from tui.recording_folder import RecordingFolder
@@ -25,15 +28,25 @@ HEADER: dict[str, object] = {
 
 def answer(pieces: Sequence[bytes], run: int = 1) -> list[Event]:
     """A run that writes these tokens, two a round, and is timed; an odd last one has a round of its own."""
-    from support.story import opening
-
     events: list[Told] = [started(run), *opening()[1:]]
     for at in range(0, len(pieces), 2):
         more = pieces[at : at + 2]
-        events.append(make_round(at // 2 + 1, len(more) - 1, len(more) - 1, pieces=more))
+        made = make_round(at // 2 + 1, len(more) - 1, len(more) - 1, pieces=more)
+        events.append(_numbered_by_piece(made))
     tokens = sum(len(event.tokens) for event in events if isinstance(event, Round))
     events += [finished(tokens), baseline(tokens, 100.0 * tokens)]
     return [event for event in events if isinstance(event, Event)]
+
+
+def _numbered_by_piece(made: Round) -> Round:
+    """A round whose tokens have the same id where they have the same piece."""
+    drafts = tuple(replace(draft, id=_id(draft.piece)) for draft in made.drafts)
+    target = replace(made.target, id=_id(made.target.piece))
+    return replace(made, drafts=drafts, target=target, tokens=(*(draft.id for draft in drafts), target.id))
+
+
+def _id(piece: bytes) -> int:
+    return zlib.crc32(piece) % 50_000
 
 
 def record(path: Path, events: Iterable[Event], header: dict[str, object] | None = None) -> Path:
@@ -70,7 +83,8 @@ class Shelf:
         if content is not None:
             path.write_bytes(content)
         else:
-            record(path, answer(pieces or [b" a", b" b", b" c", b" d"]), {"target": {"name": target}})
+            model = plain(replace(TARGET, name=target))
+            record(path, answer(pieces or [b" a", b" b", b" c", b" d"]), {"target": model})
         self._clock += 60
         os.utime(path, (self._clock, self._clock))
         return path

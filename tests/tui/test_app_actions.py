@@ -16,6 +16,7 @@ from engine.context import Message
 from engine.events import Origin
 from tui.actions import ACTIONS, BY_ID, PANES
 from tui.screens.model_requests import LoadModel
+from tui.session_recorder import REC, REC_NEXT
 from tui.state import Phase
 
 Drive = Callable[[Driven, Path], Awaitable[None]]
@@ -405,6 +406,24 @@ async def theme(app: Driven, folder: Path) -> None:
 
 
 # -- the program
+
+
+@drives("record.toggle")
+async def record(app: Driven, folder: Path) -> None:
+    await app.press("R")
+    assert app.app.recorder.sign == REC_NEXT
+    app.lab.start()
+    await app.until(lambda: app.app.recorder.sign == REC, "the recording")
+    await app.press("R")
+    await app.until(lambda: not app.app.recorder.sign, "the end of the recording")
+
+
+@drives("library.open")
+async def library(app: Driven, folder: Path) -> None:
+    await app.press("L")
+    await app.top("LibraryScreen")
+    await app.press("escape")
+    await app.top("LiveScreen")
 
 
 @drives("demo.play")

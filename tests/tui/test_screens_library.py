@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from support.bursts import type_at_once
 from support.nasty import NASTY, assert_harmless, drawn, wait_until
-from support.recordings import HEADER, Shelf, answer, bad_files, record
+from support.recordings import Shelf, answer, bad_files, record
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from engine.recording_summary import RecordingSummary
+from engine.event_json import dump_line
+from engine.recording_summary import RecordingSummary, summarise
+from tui.demo import PATH
 from tui.screens.compare import CompareScreen
 from tui.screens.library import LibraryScreen
 from tui.screens.message import ChoiceModal, ConfirmModal, ErrorModal, TextModal
@@ -147,15 +149,16 @@ def test_enter_plays(tmp_path: Path) -> None:
 def test_the_filter_is_by_name_and_by_model(tmp_path: Path) -> None:
     async def test(here: Visit) -> None:
         await here.press("slash")
-        await type_at_once(here.pilot, "SEC")
+        type_at_once(here.app, "SEC")
         await here.until(lambda: here.titles == ["second"])
         await here.press("ctrl+u")
-        await type_at_once(here.pilot, "lookup alp")
+        type_at_once(here.app, "lookup alp")
         await here.until(lambda: here.titles == ["first"])
-        await type_at_once(here.pilot, "xyz")
+        type_at_once(here.app, "xyz")
         await here.until(lambda: "none has such a name or model" in here.text)
         await here.press("ctrl+u")
-        await type_at_once(here.pilot, "rdcev")
+        type_at_once(here.app, "rdcev")
+        await here.until(lambda: here.screen.query_one(Input).value == "rdcev")
         assert here.app.screen is here.screen, "letters are typed there"
         await here.press("ctrl+u", "down")
         assert isinstance(here.screen.focused, OptionList)
@@ -315,15 +318,14 @@ def test_an_export_that_fails_says_so_and_leaves_nothing(
 
 def test_verify_says_what_it_found(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
-    whole = shelf.put("whole.jsonl").read_bytes()
     shelf.put("photo.png", content=b"\x89PNG")
-    lines = whole.splitlines(keepends=True)
+    lines = PATH.read_bytes().splitlines(keepends=True)
     shelf.put("broken.jsonl", content=b"".join([*lines[:5], b"{oh\n"]))
     forged = [json.loads(line) for line in lines]
     for line in forged:
         if line.get("event") == "RunFinished":
             line["tokens"] += 1
-    shelf.put("forged.jsonl", content=b"".join(json.dumps(line).encode() + b"\n" for line in forged))
+    shelf.put("forged.jsonl", content=b"".join(dump_line(line) for line in forged))
     record(shelf.path("header.jsonl"), [])
 
     async def test(here: Visit) -> None:
@@ -410,20 +412,27 @@ def test_names_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ascii
     visit(shelf, test, ascii_only=ascii_only)
 
 
-def test_what_is_known_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf, known = three(tmp_path), {}
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that are summarised from now on."""
     read: list[Path] = []
+
+    def summary(path: Path, called_off: Callable[[], bool]) -> RecordingSummary:
+        read.append(path)
+        return summarise(path, called_off)
+
+    monkeypatch.setattr("tui.screens.recording_list.summarise", summary)
+    return read
+
+
+def test_what_is_known_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = three(tmp_path)
+    known: Known = {}
 
     async def nothing(here: Visit) -> None:
         assert all(isinstance(told, RecordingSummary) for told in known.values())
 
     visit(shelf, nothing, known=known)
-    from tui.screens import recording_list
-
-    summarise = recording_list.summarise
-    monkeypatch.setattr(
-        recording_list, "summarise", lambda path, off: [read.append(path), summarise(path, off)][1]
-    )
+    read = counted(monkeypatch)
     shelf.path("second.jsonl").unlink()
     shelf.put("second.jsonl")
 
@@ -439,13 +448,7 @@ def test_it_can_be_left_while_files_are_read(tmp_path: Path, monkeypatch: pytest
     shelf = Shelf(tmp_path)
     for number in range(200):
         record(shelf.path(f"{number}.jsonl"), answer([b"x"]))
-    from tui.screens import recording_list
-
-    read: list[Path] = []
-    summarise = recording_list.summarise
-    monkeypatch.setattr(
-        recording_list, "summarise", lambda path, off: [read.append(path), summarise(path, off)][1]
-    )
+    read = counted(monkeypatch)
 
     async def run() -> None:
         app: ThemedApp[None] = ThemedApp()
@@ -492,11 +495,11 @@ def test_a_row_is_marked_without_colour(tmp_path: Path, monkeypatch: pytest.Monk
         lines = here.text.splitlines()
         assert any("A 20" in line and "third" in line for line in lines)
         assert any("o is being recorded" in line for line in lines)
-        assert here.text.isascii()
+        odd = [line for line in lines if not line.isascii()]
+        assert not odd, odd
 
     visit(shelf, test, use_of=lambda path: uses.get(path, ""), ascii_only=True)
 
 
 def test_times_that_are_none() -> None:
     assert date_text(2**70) == "at no possible time"
-    assert HEADER["seed"] == 1

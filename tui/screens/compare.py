@@ -17,7 +17,7 @@ from engine.errors import SpeculateError, UserError
 from engine.recording import Recording, read_recording
 from tui.compare import compare_runs
 from tui.export.report import Report, RunReport, build_report
-from tui.recording_folder import SUFFIX
+from tui.recording_folder import SUFFIX, with_name_only
 from tui.screens.dialog import Dialog
 from tui.screens.message import Choice, ChoiceModal, ErrorModal
 from tui.widgets.comparison import AnswersPane, MeasuresPane, Shape
@@ -184,5 +184,5 @@ def _about(run: RunReport) -> str:
 def _problem(path: Path, recording: Recording) -> str:
     """What of a file could not be read; "" for nothing."""
     if recording.damage is not None:
-        return f"{recording.damage}. What comes before it is compared."
+        return f"{with_name_only(recording.damage, path)}. What comes before it is compared."
     return f"The last line of {path.name} is cut short and left out." if recording.torn else ""

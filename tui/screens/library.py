@@ -108,10 +108,10 @@ class LibraryScreen(RecordingList):
         path = row.entry.path
 
         def problem(title: str) -> str | None:
+            if wrong := name_problem(title):
+                return wrong
             taken = path.with_name(f"{title.removesuffix(SUFFIX)}{SUFFIX}")
-            return name_problem(title) or (
-                "A recording has that name." if taken != path and os.path.lexists(taken) else None
-            )
+            return "A recording has that name." if taken != path and os.path.lexists(taken) else None
 
         def named(title: str | None) -> None:
             if title:

@@ -17,9 +17,8 @@ from textual.widgets import Button, Input, Static
 
 from engine.errors import Cancelled, RecordingError
 from engine.recording_summary import summarise
-from engine.user_text import shown_name
 from tui import demo
-from tui.recording_folder import Entry, RecordingFolder
+from tui.recording_folder import Entry, RecordingFolder, with_name_only
 from tui.screens.dialog import Dialog, plain
 from tui.screens.recording_rows import RecordingRow, RecordingRows, Told, row_text
 from tui.widgets.inputs import SafeInput
@@ -40,8 +39,9 @@ class RecordingList(Dialog[Path | None]):
     """
 
     DEFAULT_CSS = """
-    RecordingList > .box { width: 96%; max-width: 120; height: 94%; }
-    RecordingList .title { margin: 0; }
+    RecordingList > .box { width: 98%; max-width: 120; height: 94%; }
+    RecordingList .title { margin: 0; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    RecordingList.-ascii .title { text-overflow: clip; }
     RecordingList .box OptionList { height: 1fr; border: none; padding: 0; scrollbar-size-vertical: 1; }
     RecordingList #told { height: auto; max-height: 2; color: $text-muted; }
     RecordingList .buttons { margin: 0; }
@@ -162,11 +162,10 @@ class RecordingList(Dialog[Path | None]):
 
 def _summary(path: Path, closed: Event) -> Told:
     """What a list says of a file. Runs in a thread."""
-    name = shown_name(str(path))  # as errors have it; the row says which file it is
     try:
         told = summarise(path, closed.is_set)
     except RecordingError as error:
-        return error.message.replace(name, path.name)
+        return with_name_only(error.message, path)
     except Cancelled:
         return None
-    return told if told.damage is None else replace(told, damage=told.damage.replace(f"{name}, ", ""))
+    return told if told.damage is None else replace(told, damage=with_name_only(told.damage, path))
