@@ -57,6 +57,7 @@ class RecordingFolder:
 
     @property
     def folder(self) -> Path:
+        """Where the files are."""
         return self._folder or default_folder()
 
     def prepare(self) -> None:

@@ -110,6 +110,7 @@ class SessionRecorder:
     def before_run(self) -> None:
         """A run begins: a new file, where one is wanted and there is none for these models."""
         if not self._wants():
+            self._stop()  # the settings say so since the last run
             return
         models = self._lab.loaded_config
         if self.path is not None and (self._is_users or self._models is models):

@@ -157,6 +157,9 @@ def test_always_is_a_switch_of_the_settings(tmp_path: Path) -> None:
             await app.pilot.pause()
             assert "REC from next run" in sign(app)
             await answer(app)
+            assert app.app.change({"record.always": False})
+            await answer(app)
+            assert "Recorded " in app.said and "REC" not in sign(app)
         assert runs(read(tmp_path)) == [1]
 
     run(test)

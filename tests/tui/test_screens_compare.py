@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.nasty import NASTY, assert_harmless, drawn, wait_until
-from support.panes import NASTY_PIECES, assert_safe, rows
+from support.panes import NASTY_PIECES, assert_safe, rows, style_at
 from support.recordings import Shelf, answer, record
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
@@ -127,6 +127,8 @@ def test_the_first_difference_has_lines_of_its_own(
         assert lines[at + 2].split()[0] == "51", "the line behind begins with it"
         assert " word50" in lines[at + 2] and " another" in lines[at + 2] and " ! " in lines[at + 2]
         assert " ! " not in "".join(lines[:at]), "before it the tokens are the same"
+        for word, is_reversed in ((" word50", True), (" another", True), (" word51", False)):
+            assert style_at(here.answers, word.strip())[3] is is_reversed
         assert_harmless(here.app)
         if ascii_only:
             assert here.text.isascii()
@@ -215,7 +217,7 @@ def test_a_run_is_chosen_where_there_are_several(tmp_path: Path) -> None:
     single = shelf.put("single.jsonl", [b" two"])
 
     async def test(here: Visit) -> None:
-        assert "run 3, of 3" in here.text
+        assert "run 3 (one of 3)" in here.text
         assert "they part at token 1" in here.text
         await here.press("b")
         assert here.app.screen is here.screen, "the second recording has one run"
@@ -223,13 +225,13 @@ def test_a_run_is_chosen_where_there_are_several(tmp_path: Path) -> None:
         await here.until(lambda: isinstance(here.app.screen, ChoiceModal))
         assert "1 tokens:  two" in here.text or "1 tokens: two" in here.text
         await here.press("down", "enter")
-        await here.until(lambda: "run 2, of 3" in here.text and "the same 1 tokens" in here.text)
+        await here.until(lambda: "run 2 (one of 3)" in here.text and "the same 1 tokens" in here.text)
 
     visit(path, single, test)
 
     async def itself(here: Visit) -> None:
         names = here.text.splitlines()[1:3]
-        assert "run 2, of 3" in names[0] and "run 3, of 3" in names[1], "its last two runs"
+        assert "run 2 (one of 3)" in names[0] and "run 3 (one of 3)" in names[1], "its last two runs"
 
     visit(path, path, itself)
 

@@ -132,7 +132,7 @@ class CompareScreen(Dialog[None]):
     def _title_of(self, side: int) -> Content:
         assert self._reports is not None, "the recordings are read"
         runs = self._reports[side].runs
-        which = f"  run {runs[self._runs[side]].started.run}, of {len(runs)}" if len(runs) > 1 else ""
+        which = f"  run {runs[self._runs[side]].started.run} (one of {len(runs)})" if len(runs) > 1 else ""
         title = self._paths[side].name.removesuffix(SUFFIX)
         return Content.assemble(("AB"[side], "bold $text-accent"), f"  {self.safe(title, '')}{which}")
 
