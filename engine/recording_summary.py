@@ -156,7 +156,10 @@ class _Fold:
             return
         self.tokens += max(run.tokens, 0)
         self.total.merge(run.statistics)
-        speedup = run.statistics.speedup
+        try:
+            speedup = run.statistics.speedup
+        except OverflowError:  # a forged count
+            return
         if speedup is not None and 0 < speedup < math.inf:
             self.speedup = speedup
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,8 +37,20 @@ def export(path: Path, form: str, target: Path) -> None:
         DiskError: there is a file of that name, or none can be written.
     """
     recording = read_recording(path, tolerant=True)
+    with possible_numbers(path):
+        text = _written(recording, form)
     with claimed(target):
-        write_atomic(target, _written(recording, form))
+        write_atomic(target, text)
+
+
+@contextmanager
+def possible_numbers(*paths: Path) -> Iterator[None]:
+    """While measures are made of the counts in files. Raises RecordingError where those are too large."""
+    try:
+        yield
+    except OverflowError as error:
+        names = " or ".join(dict.fromkeys(path.name for path in paths))
+        raise RecordingError(f"{names} holds numbers that cannot be", "The file was changed.") from error
 
 
 def _written(recording: Recording, form: str) -> str:
@@ -101,7 +114,7 @@ def check(path: Path, called_off: Callable[[], bool], tell: Callable[[int, int],
         Cancelled: it was called off.
     """
     recheck, told = Recheck(), Checked()
-    with RecordingFile(path) as file:
+    with possible_numbers(path), RecordingFile(path) as file:
         told.damage, told.torn = file.damage, file.torn
         try:
             for number, event in enumerate(file.events()):

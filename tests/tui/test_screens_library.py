@@ -503,3 +503,45 @@ def test_a_row_is_marked_without_colour(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_times_that_are_none() -> None:
     assert date_text(2**70) == "at no possible time"
+
+
+@pytest.mark.parametrize(
+    ("event", "name"), [("Round", "taken_back"), ("BaselineFinished", "tokens"), ("RunFinished", "tokens")]
+)
+def test_numbers_that_cannot_be_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shelf = Shelf(tmp_path)
+    lines = [json.loads(line) for line in PATH.read_bytes().splitlines()]
+    for line in lines:
+        if line.get("event") == event:
+            line[name] = 10**400
+    shelf.put("forged.jsonl", content=b"".join(dump_line(line) for line in lines))
+
+    async def test(here: Visit) -> None:
+        await here.choose("forged")
+        await here.press("v")
+        await here.top(VerdictModal)
+        await here.press("escape")
+        await here.top(LibraryScreen)
+        await here.press("space", "c")
+        await here.until(lambda: isinstance(here.app.screen, ErrorModal) or "Answers: the same" in here.text)
+        while here.app.screen is not here.screen:
+            await here.press("escape")
+        for form in range(4):
+            await here.press("e")
+            await here.top(ChoiceModal)
+            await here.press(*["down"] * form, "enter")
+            await here.top(TextModal)
+            await here.press("enter")
+            await here.until(lambda: isinstance(here.app.screen, ErrorModal) or "Wrote" in here.said)
+            if isinstance(here.app.screen, ErrorModal):
+                assert "holds numbers that cannot be" in here.text
+                await here.press("escape")
+            await here.top(LibraryScreen)
+
+    visit(shelf, test)
+    written = {path.suffix for path in tmp_path.glob("forged.*")}
+    measured = {".html", ".md", ".json"} if event == "RunFinished" else set()  # nothing is made of that one
+    assert written == {".csv"} | measured

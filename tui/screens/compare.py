@@ -18,6 +18,7 @@ from engine.recording import Recording, read_recording
 from tui.compare import compare_runs
 from tui.export.report import Report, RunReport, build_report
 from tui.recording_folder import SUFFIX, with_name_only
+from tui.recording_work import possible_numbers
 from tui.screens.dialog import Dialog
 from tui.screens.message import Choice, ChoiceModal, ErrorModal
 from tui.widgets.comparison import AnswersPane, MeasuresPane, Shape
@@ -122,12 +123,20 @@ class CompareScreen(Dialog[None]):
         """Show the chosen runs."""
         assert self._reports is not None, "the recordings are read"
         runs = [report.runs[index] for report, index in zip(self._reports, self._runs, strict=True)]
-        ascii_only = self.ascii
-        shape = await asyncio.to_thread(lambda: Shape.of(compare_runs(*runs), ascii_only=ascii_only))
+        try:
+            shape = await asyncio.to_thread(self._shape_of, *runs)
+        except SpeculateError as error:
+            self.app.push_screen(ErrorModal.of(error), lambda _: self.dismiss(None))
+            return
         self.query_one("#names", Static).update(Content("\n").join(self._title_of(side) for side in (0, 1)))
-        self.query_one(MeasuresPane).show(shape.comparison)
+        self.query_one(MeasuresPane).show(shape)
         self.query_one(AnswersPane).show(shape)
         self.refresh_bindings()
+
+    def _shape_of(self, first: RunReport, second: RunReport) -> Shape:
+        """Runs in a thread. Raises RecordingError for counts that cannot be."""
+        with possible_numbers(*self._paths):
+            return Shape.of(compare_runs(first, second), ascii_only=self.ascii)
 
     def _title_of(self, side: int) -> Content:
         assert self._reports is not None, "the recordings are read"

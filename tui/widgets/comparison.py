@@ -35,15 +35,17 @@ class Shape:
     comparison: Comparison
     first: tuple[Shown, ...]
     second: tuple[Shown, ...]
+    measures: tuple[tuple[str, str, str, str, str], ...]
+    """Name, A, B, B - A and B / A."""
 
     @classmethod
     def of(cls, comparison: Comparison, *, ascii_only: bool) -> Shape:
-        """The tokens' texts and widths."""
+        """The tokens' texts and widths, and the measures. Raises OverflowError for forged counts."""
         first, second = (
             tuple(shown(token.piece, ascii_only=ascii_only) for token in tokens)
             for tokens in (comparison.first_tokens, comparison.second_tokens)
         )
-        return cls(comparison, first, second)
+        return cls(comparison, first, second, tuple(measure_rows(comparison)))
 
 
 def mark_of(token: Token) -> Mark:
@@ -206,20 +208,20 @@ class MeasuresPane(FixedView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.border_title = "Measures"
-        self._comparison: Comparison | None = None
+        self._shape: Shape | None = None
 
-    def show(self, comparison: Comparison) -> None:
+    def show(self, shape: Shape) -> None:
         """Show two runs."""
-        self._comparison = comparison
+        self._shape = shape
         self.update_rows()
 
     def make_rows(self) -> list[Row]:
-        comparison = self._comparison
-        if comparison is None:
+        shape = self._shape
+        if shape is None:
             return []
         rows = [self._row(("", "A", "B", "B - A", "B / A"), "lines--strong")]
-        rows += [self._row(cells) for cells in measure_rows(comparison)]
-        settings = setting_rows(comparison)
+        rows += [self._row(cells) for cells in shape.measures]
+        settings = setting_rows(shape.comparison)
         if settings:
             rows += [Row(), Row((Piece("settings that differ", "lines--strong"),))]
             rows += [self._setting(*cells) for cells in settings]
