@@ -183,6 +183,8 @@ class RecordConfig(_Table):
 
     path: _Name | None = None
     """File that the run is recorded in (default: none, nothing is recorded)."""
+    always: bool = False
+    """Records every session of the app in the recordings folder (default: false); no headless run."""
 
 
 class UIConfig(_Table):

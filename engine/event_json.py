@@ -21,6 +21,8 @@ from engine.errors import InvariantError
 from engine.events import Event
 
 T = TypeVar("T")
+_LARGEST = 2**64
+"""What a field can hold; with more, measures could not be computed."""
 Decoder = Callable[[Any], Any]
 
 KINDS: dict[str, type[Event]] = {
@@ -184,12 +186,22 @@ def _exactly(kind: type) -> Decoder:
     return decode
 
 
+def _int(value: Any) -> int:
+    if type(value) is not int:  # true is not the integer 1 here
+        raise ValueError(f"must be int, not {type(value).__name__}")
+    if not -_LARGEST <= value <= _LARGEST:
+        raise ValueError("is too large")
+    return value
+
+
 def _float(value: Any) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"must be float, not {type(value).__name__}")
     number = float(value)
     if not math.isfinite(number):
         raise ValueError("is not finite")
+    if not -_LARGEST <= number <= _LARGEST:
+        raise ValueError("is too large")
     return number
 
 
@@ -203,7 +215,7 @@ def _bytes(value: Any) -> bytes:
 
 _DECODERS: dict[Any, Decoder] = {}
 _SCALARS: dict[type, Decoder] = {
-    int: _exactly(int),
+    int: _int,
     bool: _exactly(bool),
     str: _exactly(str),
     float: _float,

@@ -11,6 +11,7 @@ from engine.stats import Statistics
 
 KEYFRAME_EVERY = 64
 """Rounds (or plain steps) of a run between two keyframes."""
+_LONGEST_MS = 2.0**53
 _MOST_TOKENS = 2**31
 """Of an answer, that a keyframe is believed."""
 
@@ -64,8 +65,13 @@ def is_possible(fold: RunFold) -> bool:
 
 def _are_possible(measures: Measures) -> bool:
     counts = measures.counts
+    if max(counts.emitted, counts.taken_back, counts.rounds, counts.drafted, *counts.reached) > _MOST_TOKENS:
+        return False  # quotients of them need not be numbers
     times = (counts.draft_ms, counts.verify_ms, counts.host_ms, measures.ttft_ms or 0.0)
-    if min(times) < 0 or min(counts.emitted, counts.taken_back, counts.rounds, *counts.reached) < 0:
+    if (
+        not 0 <= min(times) <= max(times) < _LONGEST_MS
+        or min(counts.emitted, counts.taken_back, counts.rounds, *counts.reached) < 0
+    ):
         return False
     if not counts.rounds:
         return not (counts.accepted or counts.drafted or counts.rejections or counts.reached)

@@ -102,6 +102,8 @@ class RecordingFile:
             if not more:
                 break
             data += more
+        if not data:
+            raise RecordingError(f"{self.name} is empty, not a recording")
         first, newline, _ = data.partition(b"\n")
         header = read_header(first, self.name, cut=not newline)
         self._end = len(first) + len(newline)

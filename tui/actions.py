@@ -222,12 +222,19 @@ ACTIONS: tuple[Action, ...] = (
         _replays,
     ),
     Action(
+        *("replay.verify", "v", "Verify"),
+        "Check every round again, without models",
+        REPLAY,
+        _replays,
+    ),
+    Action(
         *("replay.fork", "b", "Fork"),
         "The conversation up to here becomes your own, to go on with",
         REPLAY,
         _replays,
         footer=True,
     ),
+    Action("record.toggle", "R", "Record", "Record what follows, or stop", RUN),
     Action("change.more", "plus,equals_sign", "K + 1", "One more drafted token a round", CHANGE),
     Action("change.fewer", "minus", "K - 1", "One drafted token less a round", CHANGE),
     Action("change.temperature", "T", "Temperature", "Another temperature from the next round on", CHANGE),
@@ -286,6 +293,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("view.jump", "ctrl+o", "Jump", "Show a letter on every pane, and go to one", VIEW),
     Action("view.maximise", "z", "Maximise", "The pane alone, or all of them", VIEW, footer=True),
     Action("view.theme", "", "Next theme", "Dark, light, high contrast, colour-blind safe", VIEW),
+    Action("library.open", "L", "Recordings", "Play, compare, check and export what was recorded", PROGRAM),
     Action("demo.play", "", "Play the recording", "A recorded run that comes with the program", PROGRAM),
     Action(
         "app.help", "f1,question_mark", "Help", "What the pane is for, and every key", PROGRAM, footer=True

@@ -16,6 +16,7 @@ from textual.message import Message
 
 from engine.errors import DiskError
 from tui.actions import ACTIONS, bindings
+from tui.app_library import LibraryApp
 from tui.app_race import RaceApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
@@ -26,7 +27,9 @@ from tui.launch import Launch
 from tui.pump import Pump
 from tui.safe_text import visible
 from tui.screens.live import LiveScreen
+from tui.session_recorder import SessionRecorder
 from tui.state import FailureSeen, Phase, ViewState
+from tui.widgets.transport import TransportBar
 
 _MEMORY_EVERY_S = 2.0
 _QUIET_NOTICES = frozenset({"device", "dtype"})
@@ -37,7 +40,7 @@ class Woken(Message):
     """The engine said something."""
 
 
-class SpecApp(KeyOrder[int], RaceApp):
+class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
     """The terminal app.
 
     Args:
@@ -58,6 +61,7 @@ class SpecApp(KeyOrder[int], RaceApp):
         self.config_path = launch.config_path
         self.engine = engine
         self.lab = Lab(engine, launch.config, launch.conversation)
+        self.recorder = SessionRecorder(self.lab, launch.recordings, self.show_error)
         self.pump = Pump(self._take, self._frame, self._later, self._after_paint)
         self.crash: Exception | None = None
         """What ended the app, if it was a mistake of its own."""
@@ -172,6 +176,7 @@ class SpecApp(KeyOrder[int], RaceApp):
         lab = self.lab
         state = self._shown = lab.state
         with self.batch_update():
+            self.live.query_one(TransportBar).recording = self.recorder.sign
             self.live.show(state, lab.config, self.recorded)
             self.show_timeline()
             self.live.offer(self._offer())

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
 from typing import Any
 
 from pydantic import ValidationError
-from textual import on
+from textual import on, work
 from textual.timer import Timer
 
 from engine.config import Config, RecordConfig
-from engine.errors import DiskError, SpeculateError
+from engine.errors import Cancelled, DiskError, SpeculateError
 from tui.app_settings import SettingsApp
 from tui.bookmarks import Bookmarks
-from tui.demo import Demo, Made, load_demo, open_recording
+from tui.demo import Demo, Made, load_demo
+from tui.recording_work import check, check_text
 from tui.screens.message import Choice, ChoiceModal, TextModal
 from tui.source import MAX_GAP_S
 from tui.state import Phase
@@ -53,13 +54,6 @@ class ReplayApp(SettingsApp):
             self.say("There is no recording with this program.")
             return
         self.play(demo)
-
-    def open_recording(self, path: Path) -> None:
-        """Play the recording in a file."""
-        try:
-            self.play(open_recording(path))
-        except SpeculateError as error:
-            self.show_error(error)
 
     def play(self, demo: Demo) -> None:
         """Show a recording, when what is on its way has ended."""
@@ -193,6 +187,28 @@ class ReplayApp(SettingsApp):
             self.say(f"Bookmark {'set' if is_set else 'removed'} at round {replay.step:,}.")
         self._kind = MarkerKind.BOOKMARK
         self.show_timeline()
+
+    # -- checking it
+
+    @work(exclusive=True, group="check")
+    async def action_replay_verify(self) -> None:
+        """Check every round again, without models, as ``spec verify`` does."""
+        path = self.played.path if self.played is not None else None
+        if path is None:
+            self.say("What came through a pipe is checked with: spec verify FILE")
+            return
+        from tui.screens.verdict import VerdictModal
+
+        self.say("Every round is checked again ...")
+        try:
+            checked = await asyncio.to_thread(check, path, lambda: self.lab.replay is None, lambda *_: None)
+        except Cancelled:
+            return  # the recording was left
+        except SpeculateError as error:
+            self.show_error(error)
+            return
+        verdict, lines = check_text(checked)
+        self.push_screen(VerdictModal(verdict, lines, sound=checked.is_sound))
 
     # -- leaving it
 

@@ -63,10 +63,12 @@ def _paths(words: Sequence[str], parser_class: ParserClass) -> int:
     from engine.models.cache import cache_dir
     from tui.conversation_store import default_folder
     from tui.keymap import keymap_path
+    from tui.recording_folder import default_folder as recordings
 
     places = {
         "models and cache": cache_dir(),
         "conversations": default_folder(),
+        "recordings": recordings(),
         "keys": keymap_path(),
         "error logs": state_dir(),
     }

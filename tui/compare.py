@@ -27,6 +27,8 @@ class Token:
     origin: Origin
     round: int
     """Number of its round (or plain step)."""
+    drafted: bool = True
+    """Whether its round drafted anything; else a bonus is one to nothing, and so a plain token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def tokens_of(run: RunReport) -> tuple[Token, ...]:
 def _of_round(round_: Round) -> Iterator[Token]:
     pieces = [*(draft.piece for draft in round_.drafts[: round_.accepted]), round_.target.piece]
     for id_, piece, origin in zip(round_.tokens, pieces, round_.origins, strict=False):
-        yield Token(id_, piece, origin, round_.number)
+        yield Token(id_, piece, origin, round_.number, bool(round_.drafts))
 
 
 def _difference(one: Sequence[int], other: Sequence[int]) -> int | None:

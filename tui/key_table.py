@@ -32,6 +32,9 @@ TITLES = {
     "SafeSelect": "In a choice of the settings",
     "SettingsScreen": "In the settings",
     "RaceScreen": "In a race",
+    "LibraryScreen": "In the recordings",
+    "RecordingRows": "In their list",
+    "CompareScreen": "In the comparison",
 }
 """Where the keys of a class apply."""
 

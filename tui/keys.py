@@ -6,15 +6,18 @@ from textual.binding import Binding
 
 from tui.actions import ACTIONS
 from tui.screens.branch import AlternativesModal
+from tui.screens.compare import CompareScreen
 from tui.screens.conversations import ConversationsScreen
 from tui.screens.dialog import Dialog
 from tui.screens.editor import EditorModal
 from tui.screens.help import HelpScreen
 from tui.screens.jump import JumpScreen
+from tui.screens.library import LibraryScreen
 from tui.screens.message import ConfirmModal, ErrorModal
 from tui.screens.model_rows import ModelRows
 from tui.screens.models import ModelPicker
 from tui.screens.race import RaceScreen
+from tui.screens.recording_rows import RecordingRows
 from tui.screens.settings import SettingsScreen
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeSelect
@@ -29,6 +32,7 @@ OWNERS = (
     *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, Timeline, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
     *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect, RaceScreen),
+    *(LibraryScreen, RecordingRows, CompareScreen),
 )
 """Classes that bring keys of their own."""
 

@@ -48,6 +48,8 @@ class LabCore(ABC):
         self.on_change: Callable[[], None] = nothing
         self.on_conversation: Callable[[], None] = nothing
         self.say: Callable[[str], None] = nothing
+        self.on_run: Callable[[], None] = nothing
+        """Called before a run begins; not before one goes on with other models."""
         self.replay: ReplaySource | None = None
         self.written = True
         """Whether the last run's answer is in the conversation."""
@@ -111,6 +113,11 @@ class LabCore(ABC):
     def backlog(self) -> bool:
         """Whether events wait that were not taken yet, or a replay is on its way to another place."""
         return self.engine.backlog if self.replay is None else self.replay.seeking
+
+    @property
+    def loaded_config(self) -> Config | None:
+        """What the models that are there were loaded by; another object for every load."""
+        return self._loaded_config
 
     @property
     def _free(self) -> bool:
@@ -182,6 +189,13 @@ class LabCore(ABC):
     def then(self, command: str, action: Callable[[], None]) -> None:
         """Do something when the engine is done with a command ("Load", "Generate") that is on its way."""
         self._then.append((command, action))
+
+    def after_run(self, action: Callable[[], None]) -> None:
+        """Do something when the answer on its way, its measurement with it, has ended; at once if none is."""
+        if self._sent == self._ended:
+            action()
+        else:
+            self.then("Generate", lambda: self.after_run(action))
 
     def when_free(self, action: Callable[[], None]) -> None:
         """Do something when no answer is on its way and none is measured; what is ends, and is kept as far as

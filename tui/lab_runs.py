@@ -42,6 +42,8 @@ class RunLab(LabCore):
 
     def _generate(self, plan: Plan, *, step: bool = False, resumed: bool = False) -> None:
         self._held = False
+        if not resumed:
+            self.on_run()
         self._sent += 1
         self.engine.send(Change(effective(self.config, self._seed)))
         if step:

@@ -12,6 +12,7 @@ from engine.context import Message, preset_context
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 from tui.demo import Demo
+from tui.recording_folder import RecordingFolder
 
 DEFAULT_PRESET = "builtin"
 
@@ -36,6 +37,7 @@ class Launch:
     """Other keys by the id of their action."""
     problem: str | None = None
     """What went wrong so far, to be told."""
+    recordings: RecordingFolder = field(default_factory=RecordingFolder)
 
 
 def first_launch(

@@ -13,6 +13,7 @@ from engine.errors import UserError
 from engine.recording import Recording, read_recording
 from engine.user_text import shown_name
 from tui.atomic_file import write_atomic
+from tui.export.forms import FORMS, written
 from tui.safe_text import visible, visible_bytes
 from tui.terminal import Output
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tui.compare import Comparison, Token
 
 ParserClass = type[argparse.ArgumentParser]
-FORMATS = ("md", "json", "csv", "html", "cast")
 
 
 def read(path: str) -> Recording:
@@ -46,11 +46,11 @@ def _export(words: Sequence[str], parser_class: ParserClass) -> int:
         " cast that asciinema plays.",
     )
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
-    parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help=", ".join(FORMATS))
+    parser.add_argument("--to", choices=FORMS, required=True, metavar="FORMAT", help=", ".join(FORMS))
     parser.add_argument("--output", "-o", metavar="FILE", help="where to; default: standard output")
     options = parser.parse_args(words)
     recording = read(options.recording)
-    text = _written(recording, options.to)
+    text = written(recording, options.to)
     if options.output is None:
         _print(text)
         return 0
@@ -67,27 +67,6 @@ def _print(text: str) -> None:
     """To a pipe or file as it is; a terminal gets nothing that it would obey."""
     output = Output(sys.stdout)
     output.write(visible(text, "\n\t") if output.is_terminal else text)
-
-
-def _written(recording: Recording, form: str) -> str:
-    if form == "cast":
-        from tui.export.cast import as_cast
-
-        return as_cast(recording.header, recording.events)
-    from tui.export.report import build_report
-
-    report = build_report(recording.header, recording.events, incomplete=not recording.whole)
-    if form == "html":
-        from tui.export.html import as_html
-
-        return as_html(report)
-    if form == "md":
-        from tui.export.markdown import as_markdown
-
-        return as_markdown(report)
-    from tui.export.tables import as_csv, as_json
-
-    return as_json(report) if form == "json" else as_csv(report)
 
 
 def _verify(words: Sequence[str], parser_class: ParserClass) -> int:

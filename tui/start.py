@@ -37,13 +37,17 @@ def run_app(launch: Launch, session_factory: Callable[[Config], Session] = Sessi
     if launch.config.ui.color == "never":
         os.environ["NO_COLOR"] = "1"
     engine = EngineThread(launch.config, session_factory=session_factory)
-    if launch.config.record.path is not None:
-        engine.send(Record(Recorder(launch.config.record.path)))
+    path = launch.config.record.path
+    recorder = None if path is None else Recorder(path)
+    if recorder is not None:
+        engine.send(Record(recorder))
     code = 1
     crash: Exception | None = None
     try:
         with guarded_stderr(state_dir() / LOG):
             app = SpecApp(engine, launch)
+            if recorder is not None:
+                app.recorder.adopt(recorder)
             app.run()
             code = app.return_code or 0
             if app.crash is not None:

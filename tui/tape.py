@@ -44,6 +44,11 @@ class Tape(Protocol):
     damage: str | None
     """Why it ends before its end, if it does."""
 
+    @property
+    def torn(self) -> bool:
+        """Whether its last line was cut short, or is being written."""
+        ...
+
     def __len__(self) -> int: ...
 
     @property
@@ -82,6 +87,8 @@ class MemoryTape:
         self.steps: Sequence[int] = array(
             "I", (at for at, event in enumerate(events) if isinstance(event, Round | PlainStep))
         )
+
+    torn = False
 
     def __len__(self) -> int:
         return len(self._events)
@@ -122,6 +129,11 @@ class FileTape:
 
     def __len__(self) -> int:
         return self.file.lines if self._end is None else self._end
+
+    @property
+    def torn(self) -> bool:
+        """Whether bytes without a line end follow its last line."""
+        return self.file.torn
 
     @property
     def steps(self) -> Sequence[int]:

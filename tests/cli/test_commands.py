@@ -39,7 +39,9 @@ def test_schema_where_it_cannot_be_written(capsys: pytest.CaptureFixture[str], t
 
 def test_paths(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
     assert main(["paths"]) == 0
-    assert f"{cache}  (not there yet)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{cache}  (not there yet)" in out
+    assert "recordings:" in out
 
 
 def test_models_lists_what_is_there(capsys: pytest.CaptureFixture[str], cache: Path) -> None:

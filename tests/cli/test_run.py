@@ -278,3 +278,15 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
     assert code == 0
     assert re.fullmatch(r"spec \S.*\n", out)
+
+
+def test_a_headless_run_is_recorded_where_it_was_told_only(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``record.always`` is about the sessions of the app."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "run.jsonl"
+    code, _, _ = run(capsys, "builtin", "--set", "record.always=true", "--record", str(path))
+    assert code == 0
+    assert read_recording(path).events
+    assert not (tmp_path / "state").exists()

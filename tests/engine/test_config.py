@@ -63,7 +63,7 @@ def test_defaults() -> None:
             "thinking": None,
             "baseline": "full",
         },
-        "record": {"path": None},
+        "record": {"path": None, "always": False},
         "ui": {"color": "auto"},
     }
 

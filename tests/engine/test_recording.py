@@ -27,9 +27,9 @@ from engine.stats import Statistics
 HEADER = {"versions": {"torch": "2.13.0"}, "seed": 7, "note": "caf\u00e9 \u202e \ud800"}
 CONFIG = parse_config('[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "m"\n', "test")
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-(2.0**64), 2.0**64)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
-    int: st.integers(),
+    int: st.integers(-(2**64), 2**64),
     bool: st.booleans(),
     float: finite,
     str: st.text(st.characters(codec=None, exclude_categories=())),

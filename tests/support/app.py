@@ -21,6 +21,7 @@ from tui.conversation_store import ConversationStore
 from tui.engine_thread import EngineThread
 from tui.lab import Lab
 from tui.launch import Launch
+from tui.recording_folder import RecordingFolder
 from tui.state import Phase
 
 CONFIG = parse_config('[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "scripted"\n', "test")
@@ -108,6 +109,7 @@ async def driven(
 ) -> AsyncIterator[Driven]:
     """The app with a conversation, the scripted models loaded."""
     factory = Scripted(script or Script())
+    launch.setdefault("recordings", RecordingFolder(folder / "recordings"))
     engine = EngineThread(config, session_factory=cast(Any, factory))
     begin = Launch(
         config, Conversation(tuple(messages)), ConversationStore(folder / "talks"), load=load, **launch

@@ -208,8 +208,13 @@ class ScriptedSession(PlainScript):
             self._runs += 1
             self._statistics = Statistics()
         self._segment = self._segment + 1 if resumed else 1
-        if self._recorder is not None and self._runs == 1:
-            self._recorder.write_header({**self.header(), "context": messages_to(messages)})
+        header = {**self.header(), "context": messages_to(messages)}
+
+        def begin(recorder: Recorder) -> None:
+            if not recorder.has_header:
+                recorder.write_header(header)
+
+        yield from self._record(begin)
         max_new_tokens, max_rounds = self.config.resolved_limits()
         yield from self._tell(
             RunStarted(
@@ -283,6 +288,8 @@ class ScriptedSession(PlainScript):
 
     def record(self, recorder: Recorder | None) -> None:
         """Record from the next run on, or stop."""
+        if self._recorder is not None:
+            self._recorder.close()
         self._recorder = recorder
 
     def eject(self) -> None:
@@ -332,15 +339,17 @@ class ScriptedSession(PlainScript):
     def _tell(self, event: Event) -> Iterator[Event]:
         """Stamp, record and yield; a recording that fails is told, and the run goes on without it."""
         event = self._stamped(event)
-        failure: SpeculateError | None = None
-        if self._recorder is not None:
-            try:
-                self._recorder.write(event)
-            except DiskError as error:
-                failure = error
+        failure = [*self._record(lambda recorder: recorder.write(event))]
         yield event
-        if failure is not None:
-            yield self._stamped(Notice(0, 0, "recording_stopped", f"the recording ends here: {failure}"))
+        yield from failure
+
+    def _record(self, write: Callable[[Recorder], object]) -> Iterator[Event]:
+        if self._recorder is None or self._recorder.closed:
+            return
+        try:
+            write(self._recorder)
+        except DiskError as error:
+            yield self._stamped(Notice(0, 0, "recording_stopped", f"the recording ends here: {error}"))
 
 
 class Scripted:

@@ -14,10 +14,12 @@ from textual.command import CommandList
 
 from engine.context import Message
 from engine.events import Origin
-from tui.actions import ACTIONS, BY_ID, PANES
+from tui.actions import ACTIONS, BY_ID, PANES, Now, always
 from tui.screens.model_requests import LoadModel
 from tui.screens.race import RaceScreen
-from tui.state import Phase
+from tui.session_recorder import REC, REC_NEXT
+from tui.source import ReplaySource
+from tui.state import Phase, ViewState
 
 Drive = Callable[[Driven, Path], Awaitable[None]]
 TESTS: dict[str, tuple[Drive, Script, tuple[Message, ...]]] = {}
@@ -40,6 +42,11 @@ def test_every_action_is_driven() -> None:
     assert TESTS.keys() == BY_ID.keys()
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.mark.parametrize("id_", list(BY_ID))
 def test_action(id_: str, tmp_path: Path) -> None:
     test, script, messages = TESTS[id_]
@@ -52,8 +59,12 @@ def test_action(id_: str, tmp_path: Path) -> None:
 
 
 def test_ids_and_keys_are_unique() -> None:
-    keys = [key for action in ACTIONS for key in action.keys.split(",") if key]
-    assert len(keys) == len(set(keys))
+    live, replay = Now(ViewState(running=True)), Now(ViewState(replay=True), replay=True)
+    for now in (live, replay):  # a key may do one thing in a run and another one in a recording
+        shared = [action for action in ACTIONS if action.when is always or action.when(now)]
+        keys = [key for action in shared for key in action.keys.split(",") if key]
+        assert len(keys) == len(set(keys))
+    assert len({action.id for action in ACTIONS}) == len(ACTIONS)
     assert all(action.tooltip and action.title and action.group for action in ACTIONS)
 
 
@@ -419,6 +430,24 @@ async def theme(app: Driven, folder: Path) -> None:
 # -- the program
 
 
+@drives("record.toggle")
+async def record(app: Driven, folder: Path) -> None:
+    await app.press("R")
+    assert app.app.recorder.sign == REC_NEXT
+    app.lab.start()
+    await app.until(lambda: app.app.recorder.sign == REC, "the recording")
+    await app.press("R")
+    await app.until(lambda: not app.app.recorder.sign, "the end of the recording")
+
+
+@drives("library.open")
+async def library(app: Driven, folder: Path) -> None:
+    await app.press("L")
+    await app.top("LibraryScreen")
+    await app.press("escape")
+    await app.top("LiveScreen")
+
+
 @drives("demo.play")
 async def demo(app: Driven, folder: Path) -> None:
     await from_palette(app, "Play the recording")
@@ -431,6 +460,65 @@ async def demo(app: Driven, folder: Path) -> None:
     await app.press("ctrl+n")
     assert app.lab.replay is None
     assert app.lab.loaded
+
+
+# -- a recording
+
+
+async def in_recording(app: Driven) -> ReplaySource:
+    """Its fifth round, standing still."""
+    app.app.action_demo_play()
+    await app.until(lambda: app.lab.replay is not None, "the recording")
+    source = app.lab.replay
+    assert source is not None
+    source.pause()
+    app.lab.seek_step(5)
+    await app.until(lambda: source.step == 5 == len(app.lab.state.rounds), "its fifth round")
+    await app.until(lambda: app.app.survey is not None and app.app.survey.whole, "its outcomes")
+    return source
+
+
+@drives("replay.leave", "replay.fork", "replay.verify", "replay.go", "view.timeline")
+async def through_a_recording(app: Driven, folder: Path) -> None:
+    source = await in_recording(app)
+    await app.press("7")
+    assert app.app.live.timeline.has_focus
+    await app.press("ctrl+g")
+    await app.top("TextModal")
+    await app.press("escape", "v")
+    await app.top("VerdictModal")
+    await app.press("escape", "b")
+    await app.top("ChoiceModal")
+    await app.press("escape")
+    await app.top("LiveScreen")
+    assert app.lab.replay is source
+    await app.press("escape")
+    assert app.lab.replay is None
+
+
+@drives("replay.back_round", "replay.back_token", "replay.previous", "replay.next", "replay.kind")
+async def to_and_fro(app: Driven, folder: Path) -> None:
+    source = await in_recording(app)
+    await app.press("backspace")
+    assert source.step == 4
+    await app.press("semicolon")
+    assert (source.step, app.lab.state.revealed is None) == (4, False)
+    await app.press("M")
+    assert "all drafts accepted" in app.said
+    await app.press("right_square_bracket")
+    accepted = source.step
+    assert accepted > 4
+    await app.press("left_square_bracket")
+    assert source.step < accepted
+
+
+@drives("replay.slower", "replay.faster", "replay.loop", "replay.idle", "replay.bookmark")
+async def its_ways(app: Driven, folder: Path) -> None:
+    source = await in_recording(app)
+    await app.press("greater_than_sign", "greater_than_sign", "less_than_sign", "O", "I", "B")
+    assert (source.clock.speed, source.loop, source.max_gap_s) == (2.0, True, 0.5)
+    assert app.app.bookmarks is not None
+    assert app.app.bookmarks.rounds == [4]
 
 
 @drives("app.help")

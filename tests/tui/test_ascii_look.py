@@ -56,7 +56,7 @@ def test_what_textual_draws(ascii_only: bool) -> None:
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("key", ["", "f1", "f2", "f3", "f4", "ctrl+o"])
+@pytest.mark.parametrize("key", ["", "f1", "f2", "f3", "f4", "L", "ctrl+o"])
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def test_every_screen_of_the_app(tmp_path: Path, key: str, size: tuple[int, int]) -> None:
     async def go() -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from support.app import QUESTION, Driven, driven
-from support.recordings import HEADER, config_of, one_run, record, recording, timed
+from support.replays import HEADER, config_of, one_run, record, recording, timed
 from support.scripted import TARGET
+from textual.widgets import Static
 
 from engine.events import LoadFinished
 from tui.bookmarks import Bookmarks
-from tui.demo import open_recording
+from tui.demo import load_demo, open_recording
+from tui.screens.verdict import VerdictModal
 from tui.state import Phase, visible_output
 from tui.widgets.timeline import Timeline
 
@@ -254,6 +256,25 @@ def test_a_fork_asks_for_the_settings_where_they_differ(tmp_path: Path) -> None:
         assert not app.lab.loading and app.lab.state.target is None, "nothing is loaded by it"
 
     play(go, tmp_path, path)
+
+
+def test_it_is_checked_by_a_key(tmp_path: Path) -> None:
+    async def go(app: Driven) -> None:
+        await app.press("v")
+        await app.until(lambda: isinstance(app.app.screen, VerdictModal), "the verdict")
+        # The scripted rounds are made by hand: their draws are not those of the seed.
+        assert "checks found something that cannot be" in words(app)
+        await app.press("escape")
+        app.app.play(load_demo() or open_recording("gone"))
+        await app.until(lambda: app.app.recorded is not None and app.app.recorded.drafter == "lookup", "it")
+        await app.press("v")
+        await app.until(lambda: isinstance(app.app.screen, VerdictModal), "the verdict")
+        assert "Nothing is wrong." in words(app)
+
+    def words(app: Driven) -> str:
+        return "\n".join(str(line.content) for line in app.app.screen.query(Static))
+
+    play(go, tmp_path)
 
 
 def test_each_run_has_its_own_messages(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ class KeyHints(Static):
 
     DEFAULT_CSS = """
     KeyHints { height: 1; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
-    .-ascii KeyHints { text-overflow: clip; }
     """
 
     def __init__(self) -> None:
@@ -78,6 +77,7 @@ class Dialog(ModalScreen[Result]):
     }
     Dialog .box Input, Dialog .box Input:focus { border: none; height: 1; padding: 0 1; background: $panel; }
     Dialog.-ascii > .box { border: ascii $primary; }
+    Dialog.-ascii KeyHints { text-overflow: clip; }
     Dialog.-ascii SelectOverlay, Dialog.-ascii SelectOverlay:focus { border: ascii $primary; }
     """
 

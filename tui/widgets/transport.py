@@ -91,6 +91,9 @@ class TransportBar(OneLine):
         "The first line says what goes on, which run and segment it is, and with which models."
     )
 
+    recording = ""
+    """What the next ``show`` says of a recording that is being made; "" for none."""
+
     def show(self, state: ViewState, config: Config, made: Made | None = None) -> None:
         """Show a state.
 
@@ -101,6 +104,8 @@ class TransportBar(OneLine):
         parts: list[Part] = [(f" {self._sign(state, glyphs)} ", "bold")]
         if state.replay:
             parts.append(("REPLAY ", "bold $text-warning"))
+        if self.recording:
+            parts.append((f"{glyphs.record} {self.recording} ", "bold $text-error"))
         parts += [(f"{self._phase(state, glyphs)} ", self._style(state.phase)), *self._run(state)]
         gap = f" {glyphs.separator} "
         machine = [made.machine] if made is not None and made.machine else self._device(state)
@@ -154,7 +159,7 @@ class TransportBar(OneLine):
         else:
             target = state.target.name if state.target else config.verify.model_name
             drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method
-        return f"{_short(target)} + {_short(drafter)}"
+        return f"{short_name(target)} + {short_name(drafter)}"
 
     @staticmethod
     def _device(state: ViewState) -> list[str]:
@@ -177,7 +182,7 @@ class TransportBar(OneLine):
         return f"K {drafts} {shown}{seed} {'greedy match' if greedy else 'sampling'}"
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A model's name without where it comes from."""
     return name.rstrip("/").rpartition("/")[2].removeprefix("builtin:") or name
 
