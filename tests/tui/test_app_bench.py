@@ -14,7 +14,7 @@ from engine.recording import read_recording
 from tui.bench.__main__ import main
 from tui.bench.frames import rounds_without_end
 from tui.bench.live import SCREENS
-from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, rest_rows, speed_rows, start_rows
+from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, replay_rows, rest_rows, speed_rows, start_rows
 from tui.bench.terminal import Terminal, TerminalError
 from tui.demo import PATH
 
@@ -96,6 +96,14 @@ def test_frames_are_timed_at_every_size(tmp_path: Path) -> None:
     assert row.value is not None
     assert row.value > 0
     assert "at 40, 80 tokens" in row.note
+
+
+def test_a_long_recording_is_opened_and_gone_through(tmp_path: Path) -> None:
+    opens, seek, memory = replay_rows(small(tmp_path, recorded=300, seeks=5))
+    assert opens.value is not None and 0 < opens.value < 60
+    assert seek.value is not None and 0 < seek.value < 60_000
+    assert "5 places" in seek.note
+    assert memory.value is not None
 
 
 def test_the_speed_with_the_app_is_compared_in_pairs(tmp_path: Path, model: str) -> None:

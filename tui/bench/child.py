@@ -42,6 +42,13 @@ def frames(tell: Tell, folder: str, sizes: list[int], times: int) -> None:
     frame_costs(tell, folder, sizes, times)
 
 
+def replay(tell: Tell, folder: str, rounds: int, seeks: int) -> None:
+    """A long recording."""
+    from tui.bench.long_replay import replay_costs
+
+    replay_costs(tell, folder, rounds, seeks)
+
+
 def live(tell: Tell, **plan: object) -> None:
     """Speed, keys and rest with a real model."""
     from tui.bench.live import Live, Plan
@@ -49,7 +56,7 @@ def live(tell: Tell, **plan: object) -> None:
     Live(tell, Plan(**plan)).run()  # type: ignore[arg-type]  # they come as JSON
 
 
-MODES: dict[str, Callable[..., None]] = {"start": start, "frames": frames, "live": live}
+MODES: dict[str, Callable[..., None]] = {"start": start, "frames": frames, "replay": replay, "live": live}
 
 
 def main() -> None:

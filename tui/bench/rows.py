@@ -22,6 +22,8 @@ FULL = ("Context", "Output", "Rounds", "Gauge", "Inspector", "Settings")
 LETTERS = "бвгджзийклмнптфхцчшщъыьэюяλμξπσφψω"
 """What is typed: no model that is measured writes these, so each is drawn first by its own key."""
 _TIMEOUT_S = 2.0
+_LONG_S = 600.0
+"""For a long recording to be written, and read."""
 _CURSOR = "▌"
 
 
@@ -41,6 +43,9 @@ class Setup:
     frames: int = 40
     repeats: int = 3
     """Of the frames, in a process each."""
+    recorded: int = 100_000
+    """Rounds of the long recording."""
+    seeks: int = 100
     rest_s: float = 4.0
     screens: tuple[str, ...] = ()
     """Which are left at rest; empty: all."""
@@ -189,6 +194,29 @@ def frame_rows(setup: Setup) -> Iterator[Row]:
     )
 
 
+def replay_rows(setup: Setup) -> Iterator[Row]:
+    """A long recording: opened, gone through, held."""
+    plan = {"folder": str(setup.scratch), "rounds": setup.recorded, "seeks": setup.seeks}
+    with setup.terminal("replay", **plan) as terminal:
+        fact = terminal.fact(_LONG_S)
+    opened, sought = fact["opened"], sorted(1e3 * seconds for seconds in fact["sought"])
+    yield Row(
+        *(f"a recording of {setup.recorded:,} rounds opens", median(opened), "s"),
+        at_most=1,
+        note=f"{fact['size'] / 1e6:.0f} MB; median of {len(opened)}, most {max(opened):.2f} s",
+    )
+    yield Row(
+        *("seek in it to paint, 95th percentile", quantiles(sought, n=20)[-1], "ms"),
+        at_most=50,
+        note=f"{len(sought)} places at random: median {median(sought):.0f}, most {sought[-1]:.0f} ms",
+    )
+    yield Row(
+        *("memory it takes", fact["grown"] / 1e6, "MB"),
+        at_most=100,
+        note="after its rounds were looked up and all those seeks",
+    )
+
+
 def rest_rows(setup: Setup) -> Iterator[Row]:
     """What each screen costs while nothing happens."""
     from tui.bench.live import SCREENS
@@ -209,6 +237,7 @@ ROWS: Mapping[str, Callable[[Setup], Iterator[Row]]] = {
     "speed": speed_rows,
     "keys": key_rows,
     "frames": frame_rows,
+    "replay": replay_rows,
     "rest": rest_rows,
 }
 """Every group of measures by its name."""
