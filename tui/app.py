@@ -199,7 +199,9 @@ class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
             damage = lab.replay.tape.damage
             if damage is not None:
                 return visible(f"The recording ends early: {damage}", "", ascii_only=self.ascii)
-            again = "space plays it again" if lab.replay.at_end else "space pauses"
+            again = "space pauses" if lab.replay.clock.playing else "space goes on"
+            if lab.replay.at_end:
+                again = "space plays it again"
             return f"A recorded run: {again}, Escape leaves it. ctrl+l loads the model itself{fetch}."
         if lab.state.phase is not Phase.EMPTY or lab.loading:
             return ""
