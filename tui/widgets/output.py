@@ -27,6 +27,8 @@ _EMPTY = {
 }
 _MORE = 2048
 """Tokens that are laid out more when the view comes to those that are left out."""
+_NEAR = 128
+"""Tokens in which the beginning of a line is looked for."""
 _NO_ANSWER = "No answer yet. Send a message, or start the run: the answer appears here, token by token."
 
 
@@ -120,12 +122,20 @@ class OutputPane(LineView):
         """Leading tokens that are not laid out at first: what a replay jumped over is in no memory, and a
         screen shows the end."""
         room = self.page * self.row_width // 2
-        return max(len(self._output) - room, 0) if self._output.archived else 0
+        return self._line_from(max(len(self._output) - room, 0)) if self._output.archived else 0
+
+    def _line_from(self, start: int) -> int:
+        """A token from ``start`` on that begins a line, if there is one near: there rows are broken as if all
+        tokens had been laid out."""
+        if not start:
+            return 0
+        near = self._output[start - 1 : min(start + _NEAR, len(self._output) - 1)]
+        return next((start + at for at, token in enumerate(near) if token.piece.endswith(b"\n")), start)
 
     def _show_more(self) -> None:
         """Lay out some of the tokens that were left out; what is on screen stays where it is."""
         top = self._rows.start
-        self._lay_out_from(max(top - _MORE, 0))
+        self._lay_out_from(self._line_from(max(top - _MORE, 0)))
         self.scroll_to(y=self._rows.row_of(top), animate=False)
 
     def _flow(self, first: int) -> TokenFlow:
