@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from engine.context import Message, messages_from
 from engine.errors import RecordingError, SpeculateError
 from engine.recording_file import RecordingFile
+from engine.recording_summary import model_names
 from engine.user_text import size_text
 from tui.source import ReplayClock, ReplaySource
 from tui.tape import FileTape, Tape
@@ -107,13 +108,10 @@ def _from_pipe() -> RecordingFile:
 
 def made_with(header: Mapping[str, Any]) -> Made:
     """Names of target and drafter, and the machine, as far as the header says."""
-    target, drafter, config = (_table(header, name) for name in ("target", "drafter", "config"))
-    method = _word(_table(config, "draft"), "method")
-    return Made(
-        _word(target, "name") or "recorded target",
-        _word(drafter, "name") or method or "recorded drafter",
-        _machine(_table(header, "machine")),
-    )
+    target, drafter = model_names(header)
+    machine = header.get("machine")
+    said = _machine(machine) if isinstance(machine, dict) else ""
+    return Made(target or "recorded target", drafter or "recorded drafter", said)
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -124,11 +122,6 @@ def _machine(machine: Mapping[str, Any]) -> str:
         " ".join(filter(None, (_word(machine, "device"), _word(machine, "dtype")))),
     ]
     return ", ".join(filter(None, said))
-
-
-def _table(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _word(value: Mapping[str, Any], name: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from engine.bench import memory, peers
 from engine.bench.__main__ import DTYPES, main
@@ -24,12 +23,7 @@ from engine.context import Message
 SHORT_PROMPTS = tuple(Prompt(text, (Message("user", text),)) for text in ("one two one two", "a knight"))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -35,17 +35,7 @@ from engine.session import Session
 SAMPLED = {"temperature": 1.0, "seed": 11}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAIVE_SPECULATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 def steps_of(events: list[Event]) -> list[PlainStep]:

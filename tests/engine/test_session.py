@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import torch
 from support.sessions import ASK, LENGTH, configured, ids_of, kinds, loaded, of, text_of
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 from torch import nn
@@ -36,18 +34,7 @@ from engine.kv_cache import common_prefix
 from engine.models.load import load_model
 from engine.session import Session
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAIVE_SPECULATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 # -- one answer

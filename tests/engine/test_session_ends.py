@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,18 +30,7 @@ from engine.events import (
 from engine.recording import Recorder, read_recording
 from engine.session import Session
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAIVE_SPECULATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 # -- cancelling

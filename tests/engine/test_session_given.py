@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import torch
 from support.sessions import ASK, LENGTH, configured, ids_of, kinds, loaded, of, text_of
 from support.tiny import save_folder, tiny_model, tiny_tokenizer
 
@@ -21,17 +20,7 @@ from tui.state import ViewState, reduce
 OTHER = (Message("user", "Tell me about whales and ships, quickly."),)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAIVE_SPECULATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
 
 def until_round(run: Iterator[Event], number: int = 1) -> list[Event]:
