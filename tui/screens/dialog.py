@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.binding import Binding, BindingType
@@ -103,9 +103,26 @@ class Dialog(ModalScreen[Result]):
             (key, name) for key, name, action in own if action == "leave"
         ]
 
+    LEAVE_QUESTION: ClassVar[str] = "Leave without saving?"
+
     def action_leave(self) -> None:
-        """Close without a result."""
-        self.dismiss(None)
+        """Close without a result; asks first if something would be lost."""
+        if not self.unsaved:
+            self.dismiss(None)
+            return
+
+        def leave(sure: bool | None) -> None:
+            if sure:
+                self.dismiss(None)
+
+        self._ask_to_lose(self.LEAVE_QUESTION, "Leave", leave)
+
+    def _ask_to_lose(self, question: str, yes: str, answered: Callable[[bool | None], Any]) -> None:
+        from tui.screens.message import ConfirmModal
+
+        self.app.push_screen(
+            ConfirmModal(question, "Your changes would be lost.", yes=yes, danger=True), answered
+        )
 
     def action_picture(self) -> None:
         """Have the app save a picture of the screen, the dialog with it."""
@@ -119,16 +136,12 @@ class Dialog(ModalScreen[Result]):
         if not any(isinstance(screen, Dialog) and screen.unsaved for screen in screens):
             await self.app.action_quit()
             return
-        from tui.screens.message import ConfirmModal
 
         async def leave(sure: bool | None) -> None:
             if sure:
                 await self.app.action_quit()
 
-        question = ConfirmModal(
-            "Quit without saving?", "Your changes would be lost.", yes="Quit", danger=True
-        )
-        self.app.push_screen(question, leave)
+        self._ask_to_lose("Quit without saving?", "Quit", leave)
 
     def action_copy_text(self) -> None:
         """Copy what is selected with the mouse, and say so."""

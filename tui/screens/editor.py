@@ -15,7 +15,6 @@ from engine.context import ROLES, Message
 from engine.errors import SpeculateError
 from tui.external_editor import edit_outside, editor_command
 from tui.screens.dialog import Dialog, plain
-from tui.screens.message import ConfirmModal
 from tui.widgets.inputs import SafeSelect, SafeTextArea
 
 
@@ -125,19 +124,8 @@ class EditorModal(Dialog[Message | None]):
         self.dismiss(result)
 
     @on(Button.Pressed, "#cancel")
-    def action_leave(self) -> None:
-        """Close; asks first if something would be lost."""
-        if not self.unsaved:
-            self.dismiss(None)
-            return
-        question = ConfirmModal(
-            "Leave without saving?", "Your changes would be lost.", yes="Leave", danger=True
-        )
-        self.app.push_screen(question, self._leave_if)
-
-    def _leave_if(self, sure: bool | None) -> None:
-        if sure:
-            self.dismiss(None)
+    def _cancel(self) -> None:
+        self.action_leave()
 
     @on(Button.Pressed, "#outside")
     def action_outside(self) -> None:

@@ -17,7 +17,7 @@ from engine.errors import SpeculateError
 from tui.atomic_file import user_path
 from tui.config_file import save_config
 from tui.screens.dialog import Dialog, plain
-from tui.screens.message import ConfirmModal, ErrorModal, TextModal
+from tui.screens.message import ErrorModal, TextModal
 from tui.screens.settings_row import FieldRow
 from tui.settings_form import Checked, Reach, changed, check, fields, matching, tables, takes_model, texts_of
 from tui.widgets.inputs import SafeInput
@@ -26,6 +26,7 @@ from tui.widgets.inputs import SafeInput
 class _Fields(VerticalScroll, can_focus=False, inherit_bindings=False):
     """All fields. Up and down are not for scrolling here: the next field comes into sight by itself."""
 
+    LEAVE_QUESTION = "Leave the settings?"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "page_down", "Page down", tooltip="A page down", show=False),
         Binding("pageup", "page_up", "Page up", tooltip="A page up", show=False),
@@ -204,16 +205,5 @@ class SettingsScreen(Dialog[Config | None]):
         return self._checked.config
 
     @on(Button.Pressed, "#cancel")
-    def action_leave(self) -> None:
-        """Close; asks first if something would be lost."""
-        if not self.unsaved:
-            self.dismiss(None)
-            return
-        question = ConfirmModal(
-            "Leave the settings?", "Your changes would be lost.", yes="Leave", danger=True
-        )
-        self.app.push_screen(question, self._leave_if)
-
-    def _leave_if(self, sure: bool | None) -> None:
-        if sure:
-            self.dismiss(None)
+    def _cancel(self) -> None:
+        self.action_leave()
