@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +92,35 @@ def test_what_cannot_be_played_is_told(words: tuple[str, ...], said: bytes) -> N
     done = spec("replay", str(PATH), *words)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_file_that_is_written_is_printed_as_it_grows(tmp_path: Path) -> None:
+    lines = PATH.read_bytes().splitlines(keepends=True)
+    half = next(at for at, line in enumerate(lines) if b'"number":9,' in line)
+    growing = tmp_path / "growing.jsonl"
+    growing.write_bytes(b"".join(lines[:half]) + lines[half][:50])
+    argv = [sys.executable, "-m", "tui", "replay", str(growing), "--follow", "--print", "--speed", "16"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        printed = b""
+        said = answer().encode()
+        while len(printed) < 100:
+            printed += os.read(process.stdout.fileno(), 4096)
+        assert said.startswith(printed)
+        assert not said.strip().endswith(printed.strip()), "half of it is there"
+        with growing.open("ab") as file:
+            file.write(lines[half][50:] + b"".join(lines[half + 1 :]))
+        while len(printed) < len(said):
+            printed += os.read(process.stdout.fileno(), 4096)
+        assert printed == said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+def test_a_pipe_is_not_followed() -> None:
+    done = spec("replay", "-", "--follow", "--print", data=b"")
+    assert done.returncode == 2
+    assert b"--follow needs a file" in done.stderr
 
 
 def test_the_app_plays_it_and_brings_the_own_conversation_back(tmp_path: Path) -> None:
