@@ -15,8 +15,8 @@ from tui.app_settings import SettingsApp
 from tui.bookmarks import Bookmarks
 from tui.demo import Demo, Made, load_demo
 from tui.recording_work import check, check_text
+from tui.schedule import MAX_GAP_S
 from tui.screens.message import Choice, ChoiceModal, TextModal
-from tui.source import MAX_GAP_S
 from tui.state import Phase
 from tui.survey import MarkerKind, Survey
 from tui.widgets.timeline import Timeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
@@ -10,11 +9,10 @@ from typing import Protocol
 
 from engine.events import Event, PlainStep, Round
 from tui.reveal import needs_round, step_count
+from tui.schedule import MAX_GAP_S, Schedule
 from tui.tape import MemoryTape, Tape
 from tui.view import Jumped, RevealNext, RevealTo, Told, ViewState
 
-MAX_GAP_S = 2.0
-"""Longest wait between two events of a replay; longer ones were idle time, or nearly so."""
 FOLLOW_S = 0.2
 """Between two looks for more."""
 LOOP_REST_S = 1.0
@@ -117,15 +115,12 @@ class ReplaySource:
         """At the end, begin again."""
         self.follow = False
         """At the end, wait for more."""
-        self._max_gap_s = max_gap_s
-        self._times = array("d")
+        self._schedule = Schedule(self.tape, max_gap_s)
         self._next = 0
         self._until = 0  # events before this place are due whatever the clock says
         self._seeking: Iterator[ViewState | None] | None = None
         self._revealed: int | None = None  # steps of the newest round, where the seek comes to it
         self._anchor = 0  # the step from which on the state's items are in memory
-        self._looked_at = 0.0
-        self._time_events()
 
     # -- where it is
 
@@ -162,19 +157,17 @@ class ReplaySource:
     @property
     def duration(self) -> float:
         """Seconds of the whole replay at speed 1."""
-        return self._times[-1] if self._times else 0.0
+        return self._schedule.duration
 
     @property
     def max_gap_s(self) -> float | None:
         """Longest wait between two events; longer ones are cut to it. None: none is cut."""
-        return self._max_gap_s
+        return self._schedule.max_gap_s
 
     @max_gap_s.setter
     def max_gap_s(self, seconds: float | None) -> None:
-        self._max_gap_s = seconds
-        self._times = array("d")
-        self._time_events()
-        self.clock.jump(self._time_before(self._next))
+        self._schedule = Schedule(self.tape, seconds)
+        self.clock.jump(self._schedule.before(self._next))
 
     @property
     def next_due_s(self) -> float | None:
@@ -186,7 +179,7 @@ class ReplaySource:
             return FOLLOW_S if self.follow else LOOP_REST_S if loops else None
         if not self.clock.playing:
             return None
-        return max(0.0, (self._times[self._next] - self.clock.time) / self.clock.speed)
+        return max(0.0, (self._schedule.due(self._next) - self.clock.time) / self.clock.speed)
 
     # -- telling
 
@@ -198,7 +191,8 @@ class ReplaySource:
         self._look_for_more()
         before = self._next
         while not self.at_end and (
-            self._next < self._until or (self.clock.playing and self._times[self._next] <= self.clock.time)
+            self._next < self._until
+            or (self.clock.playing and self._schedule.due(self._next) <= self.clock.time)
         ):
             self._next += 1
             event = self.tape.event(self._next - 1)
@@ -208,6 +202,12 @@ class ReplaySource:
             self._ended(is_seen=before == self._next)
         elif self.step - self._anchor > HELD_STEPS:
             self._seek(self._next)  # what was told long ago goes out of memory
+
+    def _is_due(self) -> bool:
+        if self.at_end:
+            return False
+        asked_for = self._next < self._until
+        return asked_for or (self.clock.playing and self._schedule.due(self._next) <= self.clock.time)
 
     def _arrived(self) -> Iterator[Told]:
         """Go on seeking for a moment; the state, when it is there."""
@@ -234,26 +234,9 @@ class ReplaySource:
     def _look_for_more(self) -> None:
         if not (self.follow and self.at_end):
             return
-        self.clock.jump(self._time_before(self._next))
+        self.clock.jump(self._schedule.before(self._next))
         if self.tape.refresh():
-            self._time_events()
-
-    def _time_events(self) -> None:
-        """When each event is due, in seconds from the first one."""
-        first = len(self._times)
-        at = self._times[-1] if first else 0.0
-        before = self.tape.time_ns(first - 1) if first else None
-        for place in range(first, len(self.tape)):
-            now = self.tape.time_ns(place)
-            if now is not None and before is not None:
-                gap = max((now - before) / 1e9, 0.0)
-                at += gap if self._max_gap_s is None else min(gap, self._max_gap_s)
-            before = before if now is None else now
-            self._times.append(at)
-
-    def _time_before(self, place: int) -> float:
-        """When the event before a place was due."""
-        return self._times[min(place, len(self._times)) - 1] if place > 0 and self._times else 0.0
+            self._schedule.go_on()
 
     # -- the user
 
@@ -277,7 +260,7 @@ class ReplaySource:
             revealed: show the newest round up to this step only (see ``tui.reveal``).
         """
         self._seek(min(max(place, 0), len(self.tape)), revealed)
-        self.clock.jump(self._time_before(self._next))
+        self.clock.jump(self._schedule.before(self._next))
 
     def _seek(self, place: int, revealed: int | None = None) -> None:
         self._next = self._until = place
@@ -297,7 +280,7 @@ class ReplaySource:
         steps = self.tape.steps
         at = bisect_left(steps, max(self._next, self._until))
         self._until = steps[at] + 1 if at < len(steps) else len(self.tape)
-        self.clock.jump(max(self.clock.time, self._time_before(self._until)))
+        self.clock.jump(max(self.clock.time, self._schedule.before(self._until)))
 
     def back_round(self) -> None:
         """Stand still one round (or plain step) earlier; before the first one of all, at the beginning."""

@@ -302,8 +302,12 @@ def test_a_damaged_recording_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
         await app.press("space")
         await app.until(lambda: source.at_end, "its end")
         assert where(app)[1] == 5
-        offer = str(app.app.live.query_one("#offer").content)  # type: ignore[attr-defined]
-        assert "ends early" in offer and "line 11" in offer and "\x1b" not in offer
+
+        def offer() -> str:
+            return str(app.app.live.query_one("#offer").content)  # type: ignore[attr-defined]
+
+        await app.until(lambda: "ends early" in offer(), "the reason")
+        assert "line 11" in offer() and "\x1b" not in offer()
         app.lab.seek_step(2)
         assert where(app) == (2, 2)
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.events import Event
 from tui.console import Console
 from tui.safe_text import visible
+from tui.schedule import Schedule
+from tui.tape import MemoryTape
 from tui.terminal import WIDTH, Output
 
 _HEIGHT = 24
-_LONGEST_GAP_S = 2.0
-"""Longer waits between two events were idle time; a replay cuts them to the same."""
 
 
-def as_cast(header: Mapping[str, Any], events: Iterable[Event]) -> str:
+def as_cast(header: Mapping[str, Any], events: Sequence[Event]) -> str:
     """The whole cast: a header line, then a line for each time at which something is written.
 
     Args:
@@ -31,7 +31,7 @@ def as_cast(header: Mapping[str, Any], events: Iterable[Event]) -> str:
     return "".join(json.dumps(line) + "\n" for line in _lines(header, events))
 
 
-def _lines(header: Mapping[str, Any], events: Iterable[Event]) -> Iterator[Any]:
+def _lines(header: Mapping[str, Any], events: Sequence[Event]) -> Iterator[Any]:
     yield {
         "version": 2,
         "width": WIDTH,
@@ -41,8 +41,9 @@ def _lines(header: Mapping[str, Any], events: Iterable[Event]) -> Iterator[Any]:
     }
     screen = _Screen()
     console = Console(screen, screen, verbose=True)
-    time = 0.0
-    for time, event in _timed(events):
+    schedule, time = Schedule(MemoryTape(events)), 0.0
+    for place, event in enumerate(events):
+        time = round(schedule.due(place), 6)
         console.show(event)
         if written := screen.take():
             yield [time, "o", written]
@@ -55,16 +56,6 @@ def _title(header: Mapping[str, Any]) -> str:
     model = header.get("target")
     name = visible(str(model.get("name", "")), "") if isinstance(model, dict) else ""
     return f"Speculative decoding with {name}" if name else "Speculative decoding"
-
-
-def _timed(events: Iterable[Event]) -> Iterator[tuple[float, Event]]:
-    """Each event with its time in seconds from the first one, to the microsecond."""
-    at, before = 0.0, None
-    for event in events:
-        gap = 0.0 if before is None else (event.t_ns - before) / 1e9
-        at += min(max(gap, 0.0), _LONGEST_GAP_S)
-        before = event.t_ns
-        yield round(at, 6), event
 
 
 class _Screen(Output):

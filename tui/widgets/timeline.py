@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from tui.source import MAX_GAP_S, ReplaySource
+from tui.schedule import MAX_GAP_S
+from tui.source import ReplaySource
 from tui.survey import Survey
 from tui.widgets.transport import OneLine, Part
 
