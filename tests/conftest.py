@@ -21,6 +21,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keys, conversations, bookmarks and logs of whoever runs the tests are neither read nor written."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        yield
+
+
 @pytest.fixture(scope="session")
 def builtin_lm() -> CausalLM:
     """The built-in model in float32."""

@@ -126,6 +126,8 @@ async def replayed(app: Driven) -> None:
     for _ in range(3):
         await app.press("full_stop")
     await app.until(lambda: len(app.lab.state.rounds) == 3, "three rounds")
+    await app.until(lambda: app.app.survey is not None and app.app.survey.whole, "the rounds ahead")
+    app.app.show_timeline()
 
 
 CASES: dict[str, tuple[Callable[[Driven], Awaitable[None]], dict[str, Any]]] = {
