@@ -97,7 +97,7 @@ def _steps(now: Now) -> bool:
 
 
 def _ends(now: Now) -> bool:
-    return now.running or now.loading or (now.state.phase is Phase.BASELINE and not now.replay)
+    return not now.replay and (now.running or now.loading or now.state.phase is Phase.BASELINE)
 
 
 def _pauses(now: Now) -> bool:
@@ -136,7 +136,7 @@ ACTIONS: tuple[Action, ...] = (
         *("run.again", "S", "Same seed"),
         "Write the answer again with the same seed",
         RUN,
-        lambda now: now.answered and now.loaded and not now.running,
+        lambda now: now.answered and not now.running and not now.replay,
     ),
     Action(
         "run.pause", "space,f7", "Pause / go on", "Pause at the next commit, or go on", RUN, _pauses, True
@@ -162,7 +162,7 @@ ACTIONS: tuple[Action, ...] = (
         *("run.continue", "c", "Go on"),
         "Let the answer go on at its end",
         RUN,
-        lambda now: now.answered and now.loaded and not now.running,
+        lambda now: now.answered and not now.running and not now.replay,
     ),
     Action(
         *("race.start", "A", "Race"),

@@ -37,7 +37,8 @@ class ReplayApp(SettingsApp):
     """What is played, or was last."""
     survey: Survey | None = None
     bookmarks: Bookmarks | None = None
-    _kind = MarkerKind.REJECTED_AT_0
+    _kind: MarkerKind | None = None
+    """Which rounds [ and ] go to, once they were used."""
     _survey_timer: Timer | None = None
     _readings = 0
 
@@ -92,7 +93,8 @@ class ReplayApp(SettingsApp):
             return
         if not survey.whole:
             self._read_on()
-        self.live.show_timeline(source, survey, bookmarks.rounds)
+        kind = "" if self._kind is None else f"[ ] {self._kind.value}"
+        self.live.show_timeline(source, survey, bookmarks.rounds, kind)
 
     # -- going through it
 
@@ -132,8 +134,7 @@ class ReplayApp(SettingsApp):
         if replay is None:
             return
         at = _GAPS.index(replay.max_gap_s) if replay.max_gap_s in _GAPS else -1
-        gap = replay.max_gap_s = _GAPS[(at + 1) % len(_GAPS)]
-        self.say("Waits are played in full." if gap is None else f"Waits are cut to {gap:g} seconds.")
+        replay.max_gap_s = _GAPS[(at + 1) % len(_GAPS)]
         self.lab.on_change()
 
     def action_replay_go(self) -> None:
@@ -155,22 +156,27 @@ class ReplayApp(SettingsApp):
 
     # -- markers
 
+    @property
+    def _marked(self) -> MarkerKind:
+        return self._kind or MarkerKind.REJECTED_AT_0
+
     def action_replay_marker(self, by: int) -> None:
         replay, survey, bookmarks = self.lab.replay, self.survey, self.bookmarks
         if replay is None or survey is None or bookmarks is None:
             return
-        found = survey.marker(replay.step - 1, by, self._kind, bookmarks.rounds)
+        kind = self._kind = self._marked
+        found = survey.marker(replay.step - 1, by, kind, bookmarks.rounds)
         if found is not None:
             self.lab.seek_step(found + 1)
             return
         where = "after" if by > 0 else "before"
         so_far = "" if survey.whole else f" in the {len(survey):,} rounds that were looked at so far"
-        self.say(f"No more {where} this round{so_far}: {self._kind.value}. M chooses another kind.")
+        self._say_alone(f"No more {where} this round{so_far}: {kind.value}. M chooses another kind.")
 
     def action_replay_kind(self) -> None:
         kinds = list(MarkerKind)
-        self._kind = kinds[(kinds.index(self._kind) + 1) % len(kinds)]
-        self.say(f"[ and ] go to: {self._kind.value}.")
+        self._kind = kinds[(kinds.index(self._marked) + 1) % len(kinds)]
+        self.show_timeline()
 
     def action_replay_bookmark(self) -> None:
         replay, bookmarks = self.lab.replay, self.bookmarks
@@ -184,9 +190,14 @@ class ReplayApp(SettingsApp):
         except DiskError as error:
             self.show_error(error)
         else:
-            self.say(f"Bookmark {'set' if is_set else 'removed'} at round {replay.step:,}.")
+            self._say_alone(f"Bookmark {'set' if is_set else 'removed'} at round {replay.step:,}.")
         self._kind = MarkerKind.BOOKMARK
         self.show_timeline()
+
+    def _say_alone(self, text: str) -> None:
+        """In the place of what was said before."""
+        self.clear_notifications()
+        self.say(text)
 
     # -- checking it
 

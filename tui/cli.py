@@ -50,6 +50,8 @@ presets:
 {_PRESETS}
 
 other commands:
+  spec compare  two recordings side by side: measures, first difference
+  spec export   a recording as a page, a report, a table, JSON, or a cast
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files
   spec replay   play a recording, in the app or as lines

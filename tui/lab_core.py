@@ -111,8 +111,8 @@ class LabCore(ABC):
 
     @property
     def backlog(self) -> bool:
-        """Whether events wait that were not taken yet, or a replay is on its way to another place."""
-        return self.engine.backlog if self.replay is None else self.replay.seeking
+        """Whether events wait that were not taken yet; in a replay, whether some are due."""
+        return self.engine.backlog if self.replay is None else self.replay.next_due_s == 0.0
 
     @property
     def loaded_config(self) -> Config | None:

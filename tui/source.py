@@ -151,8 +151,9 @@ class ReplaySource:
 
     @property
     def time(self) -> float:
-        """Seconds played, at speed 1."""
-        return min(self.clock.time, self.duration)
+        """Seconds played, at speed 1; what is due and was not told yet is not among them."""
+        left = self._next < len(self.tape)
+        return min(self.clock.time, self._schedule.due(self._next) if left else self.duration)
 
     @property
     def duration(self) -> float:
@@ -268,10 +269,13 @@ class ReplaySource:
         self._seeking = self.tape.state_at(place)
 
     def seek_step(self, count: int) -> None:
-        """Go to just behind so many rounds (or plain steps), of all runs; 0: to the beginning."""
+        """Go to just behind so many rounds (or plain steps), of all runs; 0: to the beginning, all: to the
+        end, with what comes behind the last one."""
         steps = self.tape.steps
-        count = min(max(count, 0), len(steps))
-        self.seek(steps[count - 1] + 1 if count else 0)
+        if count >= len(steps):
+            self.seek(len(self.tape))
+        else:
+            self.seek(steps[count - 1] + 1 if count > 0 else 0)
 
     def step_round(self) -> None:
         """Stand still after the next round (or plain step): the next poll tells it and what comes before it.

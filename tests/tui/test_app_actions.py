@@ -504,7 +504,7 @@ async def to_and_fro(app: Driven, folder: Path) -> None:
     await app.press("semicolon")
     assert (source.step, app.lab.state.revealed is None) == (4, False)
     await app.press("M")
-    assert "all drafts accepted" in app.said
+    assert "all drafts accepted" in app.app.live.timeline.text
     await app.press("right_square_bracket")
     accepted = source.step
     assert accepted > 4

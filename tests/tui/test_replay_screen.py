@@ -171,7 +171,7 @@ def test_speed_loop_and_waits(tmp_path: Path) -> None:
             return any(later < earlier for earlier, later in pairwise(seen))
 
         await app.until(again, "it began again")
-        await app.press("O", "space")
+        await app.press("space", "O")
         assert not source.loop and not source.clock.playing
 
     play(go, tmp_path)

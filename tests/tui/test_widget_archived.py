@@ -125,7 +125,7 @@ def test_the_context_shows_the_end_of_a_long_answer(path: Path) -> None:
             await pilot.pause()
             assert rows(pane)[:-1] == end
             texts = [pane.build_row(y).text for y in range(pane.row_total())]
-            assert any("what comes before is in the output" in text for text in texts)
+            assert any("rounds before" in text for text in texts)
 
     run(scenario)
 
@@ -175,7 +175,7 @@ def test_rounds_are_listed_searched_and_filtered_as_far_as_they_are_near(path: P
             listed = pane.row_total()
             near = range(there.rounds.archived - 512, 1100)
             assert listed == sum(played.rounds[at].n_accepted == 0 for at in near)
-            assert f"{listed} of {len(near):,}" in rows(pane)[-1]
+            assert f"{listed} of the last {len(near):,}" in rows(pane)[-1]
 
     run(scenario)
 

@@ -164,7 +164,11 @@ class LiveScreen(Screen[None]):
                 _show(pane, self._state)
 
     def show_timeline(
-        self, source: ReplaySource | None, survey: Survey | None = None, bookmarks: Sequence[int] = ()
+        self,
+        source: ReplaySource | None,
+        survey: Survey | None = None,
+        bookmarks: Sequence[int] = (),
+        kind: str = "",
     ) -> None:
         """Show where a replay is; None: there is none."""
         timeline = self.timeline
@@ -174,7 +178,7 @@ class LiveScreen(Screen[None]):
             timeline.display = False
             return
         timeline.display = True
-        timeline.show(source, survey, bookmarks)
+        timeline.show(source, survey, bookmarks, kind)
 
     def show_conversation(self, conversation: Conversation, live_at: int | None) -> None:
         """Show the messages."""

@@ -6,7 +6,7 @@ from engine.thinking import split_thinking
 from tui.glyphs import UNICODE
 from tui.state import Phase, Trail, ViewState, visible_text
 from tui.widgets.context_rows import Look, new_flow, text_row, thinking_rows, title_row
-from tui.widgets.rows import Piece, Row
+from tui.widgets.rows import Piece, Row, clip_row
 
 _AT_FIRST = 128
 """Chunks of text that are laid out of an answer whose beginning is in no memory."""
@@ -42,12 +42,12 @@ class LiveAnswer:
         chunks, thinking = visible_text(state), state.thinking
         known = len(self._chunks)
         goes_on = len(chunks) >= known and (not known or chunks[known - 1] is self._chunks[known - 1])
-        if not goes_on:
+        if not goes_on or not known:
             self._left_out = max(len(chunks) - _AT_FIRST, 0) if chunks.archived else 0
         head = self._titles(state, look, number)
-        if self._left_out:
-            text = f"{look.glyphs.ellipsis} what comes before is in the output"
-            head.append(Row((Piece(text, "lines--dim"),)))
+        if self._left_out and not self._hides_thinking_only(state):
+            text = f"{look.glyphs.ellipsis} {self._left_out:,} rounds before"
+            head.append(Row(clip_row((Piece(text, "lines--dim"),), look.text_width, look.glyphs.ellipsis)))
         if not goes_on or len(head) != len(self._head):
             self._flow, known = new_flow(look), 0
         known = max(known, self._left_out)
@@ -64,6 +64,9 @@ class LiveAnswer:
         if all_new:
             return differs, 0
         return differs, None if changed is None else len(head) + changed
+
+    def _hides_thinking_only(self, state: ViewState) -> bool:
+        return state.thinking.inside or (state.thinking.count > 0 and self._ends_thinking(state))
 
     def _ends_thinking(self, state: ViewState) -> bool:
         """Whether the thinking ends in the text that is laid out."""

@@ -13,6 +13,9 @@ from tui.safe_text import visible
 from tui.widgets.painted import PaintedView
 from tui.widgets.rows import Piece
 
+RECORDED = "Nothing yet at this place of the recording. Space plays it, a full stop goes a round on."
+"""What an empty pane says of a recording."""
+
 
 class LineView(PaintedView, inherit_bindings=False):
     """A painted view that is used by keyboard and mouse."""
@@ -49,6 +52,10 @@ class LineView(PaintedView, inherit_bindings=False):
     def legend(self) -> tuple[Piece, ...]:
         """The last line while nothing is typed or looked for; empty: none."""
         return ()
+
+    def searched(self) -> str:
+        """What part of it is searched, beginning with a blank; "" for all of it."""
+        return ""
 
     def move(self, by: int) -> None:
         """Up or down by so many lines."""
@@ -165,9 +172,9 @@ class LineView(PaintedView, inherit_bindings=False):
     def _found(self) -> str:
         count, current = len(self.finder.places), self.finder.current
         if not count:
-            return "no match"
+            return f"no match{self.searched()}"
         where = f"{current + 1} of {count}" if current is not None else f"{count} matches"
-        return f"{where}   n next, N previous, esc ends"
+        return f"{where}{self.searched()}   n next, N previous, esc ends"
 
     # -- mouse
 

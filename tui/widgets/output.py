@@ -14,7 +14,7 @@ from tui.state import OutputToken, Phase, Trail, ViewState, visible_output
 from tui.widgets.answer_rows import AnswerRows
 from tui.widgets.flow import Kind, Run, TokenFlow
 from tui.widgets.legend import legend_pieces
-from tui.widgets.lines import LineView
+from tui.widgets.lines import RECORDED, LineView
 from tui.widgets.messages import BranchRequested, TokenSelected
 from tui.widgets.painted import BARE
 from tui.widgets.rows import Piece, Row
@@ -238,7 +238,13 @@ class OutputPane(LineView):
         return Row((Piece(text, "output--fold", 0, ""),))
 
     def empty_text(self) -> str:
+        if self._state.replay:
+            return RECORDED
         return _EMPTY.get(self._state.phase, _NO_ANSWER)
+
+    def searched(self) -> str:
+        left_out = self._rows.start
+        return f" in the last {len(self._output) - left_out:,} tokens" if left_out else ""
 
     def legend(self) -> tuple[Piece, ...]:
         if self.cursor is not None and self.cursor < len(self._output):

@@ -11,7 +11,7 @@ from tui.marks import piece_text
 from tui.prompt_spans import is_special
 from tui.state import Phase, ViewState
 from tui.widgets.flow import Kind, TokenFlow
-from tui.widgets.lines import LineView
+from tui.widgets.lines import RECORDED, LineView
 from tui.widgets.rows import Piece, Row, clip_row
 
 _INDEX, _ID = 5, 7
@@ -53,7 +53,7 @@ class PromptPane(LineView):
         self._reused = 0
         self._special: frozenset[int] = frozenset()  # indices
         self._flow = TokenFlow(1)
-        self._phase = Phase.EMPTY
+        self._phase, self._is_replay = Phase.EMPTY, False
 
     # -- the app's side
 
@@ -66,7 +66,7 @@ class PromptPane(LineView):
         ):
             return
         same = state.prompt_pieces is self._pieces and state.reused == self._reused
-        self._phase = state.phase
+        self._phase, self._is_replay = state.phase, state.replay
         self._ids, self._pieces, self._reused = state.prompt, state.prompt_pieces, state.reused
         if same and self._pieces:
             return
@@ -89,6 +89,8 @@ class PromptPane(LineView):
         self.rows_changed(0)
 
     def empty_text(self) -> str:
+        if self._is_replay:
+            return RECORDED
         if self._phase is Phase.EMPTY:
             return "No model is loaded yet. Load one: what it reads appears here, token by token."
         return "No prompt yet. Send a message: what the model reads appears here, token by token."

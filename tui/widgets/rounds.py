@@ -13,7 +13,7 @@ from tui.safe_text import visible
 from tui.state import Phase, Trail, ViewState, VisibleRound, partly
 from tui.widgets.finder import Finder
 from tui.widgets.legend import legend_pieces
-from tui.widgets.lines import LineView
+from tui.widgets.lines import RECORDED, LineView
 from tui.widgets.messages import RoundSelected
 from tui.widgets.painted import BARE
 from tui.widgets.round_filter import RoundFilter, RoundList
@@ -212,6 +212,8 @@ class RoundsPane(LineView):
             return "No round passes the filter. f chooses another one."
         if self._state.mode == "plain" and self._state.run:
             return _PLAIN
+        if self._state.replay:
+            return RECORDED
         return _EMPTY.get(self._state.phase, _NO_ROUNDS)
 
     def legend(self) -> tuple[Piece, ...]:
@@ -219,11 +221,16 @@ class RoundsPane(LineView):
             what = self.filter.value
             if self.filter is RoundFilter.TEXT:
                 what += f' "{visible(self._listed.text, "")}"'
-            listed = f"{len(self._listed)} of {self._whole - self._listed.first:,}"
+            last = "the last " if self._listed.first else ""
+            listed = f"{len(self._listed)} of {last}{self._whole - self._listed.first:,}"
             return (Piece(f"{listed} ", "lines--strong"), Piece(f"{what}   f filter"))
         if not self._rounds:
             return ()
         return legend_pieces(self.glyphs, self.row_width)
+
+    def searched(self) -> str:
+        left_out = self.finder.first
+        return f" in the last {len(self._rounds) - left_out:,} rounds" if left_out else ""
 
     # -- keys and mouse
 
@@ -231,10 +238,13 @@ class RoundsPane(LineView):
         return self.selected is not None
 
     def has_cursor(self) -> bool:
-        return self.selected is not None
+        return self.selected is not None or self.filter is not RoundFilter.ALL
 
     def drop_cursor(self) -> None:
-        self._choose(None)
+        if self.selected is None:
+            self.set_filter(RoundFilter.ALL)
+        else:
+            self._choose(None)
 
     def move(self, by: int) -> None:
         """Select the round so many rows away."""

@@ -53,12 +53,15 @@ class Timeline(OneLine, can_focus=True):
         self._source: ReplaySource | None = None
         self._survey: Survey | None = None
         self._bookmarks: Sequence[int] = ()
+        self._kind = ""
         self._cells_from = 0
         self._cells = 0
 
-    def show(self, source: ReplaySource, survey: Survey, bookmarks: Sequence[int]) -> None:
-        """Show where a replay is."""
-        self._source, self._survey, self._bookmarks = source, survey, bookmarks
+    def show(
+        self, source: ReplaySource, survey: Survey, bookmarks: Sequence[int] = (), kind: str = ""
+    ) -> None:
+        """Show where a replay is; ``kind`` says which markers are gone to, "" for nothing."""
+        self._source, self._survey, self._bookmarks, self._kind = source, survey, bookmarks, kind
         self._update()
 
     def on_resize(self) -> None:
@@ -77,9 +80,12 @@ class Timeline(OneLine, can_focus=True):
         self.set_parts([(head, "$foreground"), *self._bar(self._source, self._survey)])
 
     def _words(self, source: ReplaySource) -> list[str]:
-        words = [f" {source.step:,}/{source.steps:,} "]
-        words.append(f" {_clock(source.time)}/{_clock(source.duration)} ")
-        words.append(f" {source.clock.speed:g}x ")
+        steps, whole = f"{source.steps:,}", _clock(source.duration)
+        words = [f" {source.step:>{len(steps)},}/{steps} "]  # of one width, so that the cells stand still
+        words.append(f" {_clock(source.time):>{len(whole)}}/{whole} ")
+        words.append(f" {source.clock.speed:>4g}x ")
+        if self._kind:
+            words.append(f" {self._kind} ")
         if source.loop:
             words.append(" loop ")
         if source.follow:
@@ -88,7 +94,7 @@ class Timeline(OneLine, can_focus=True):
             gap = source.max_gap_s
             words.append(" real time " if gap is None else f" gaps {gap:g}s ")
         if source.seeking:
-            words.append(" seeking ")
+            words.insert(0, " seeking")
         return words
 
     def _bar(self, source: ReplaySource, survey: Survey) -> list[Part]:
