@@ -108,11 +108,13 @@ def _conditions(event: Event) -> Iterator[tuple[bool, str]]:
         yield len(event.p_top) > event.n_accepted, "p_top lacks the position of the target's token"
         yield len(event.tokens) <= event.n_accepted + 1, "more tokens than stand"
         yield event.taken_back >= 0, "taken_back is negative"
+        yield not event.taken_back or event.cut is not None, "tokens are taken back without an end"
         own = {events.Origin.CORRECTION, events.Origin.BONUS}
         yield event.target.origin in own, "the target's token is neither correction nor bonus"
     elif isinstance(event, events.PlainStep):
         yield event.number >= 1, "the number of a step is 1 or more"
         yield event.taken_back >= 0, "taken_back is negative"
+        yield not event.taken_back or event.cut is not None, "tokens are taken back without an end"
 
 
 def _decoder(kind: Any) -> Decoder:

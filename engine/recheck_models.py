@@ -22,6 +22,7 @@ from engine.recheck_possible import check_possible
 from engine.recheck_repeat import answer_after, speculator, tolerance_of
 from engine.recheck_round import Finding, Grade
 from engine.recheck_runs import Loaded, recorded_runs
+from engine.recorded_config import recorded_config
 
 if TYPE_CHECKING:
     from engine.answer import Answer
@@ -61,7 +62,7 @@ class ModelRecheck:
     def __init__(self, header: dict[str, Any], make_session: Callable[[Config], Session]) -> None:
         self.result = Repeated()
         self._header = header
-        self._session = make_session(recorded_config(header))
+        self._session = make_session(_config_of(header))
 
     def load(self, tell: Callable[[Event], None] = lambda _: None) -> None:
         """Load the models, and check that they are the recorded ones.
@@ -143,15 +144,14 @@ class ModelRecheck:
         return frozenset() if ignored else self._session.pair.target.eos_ids
 
 
-def recorded_config(header: dict[str, Any]) -> Config:
-    """The configuration in a header; it records nothing. Raises RecordingError for one that is none."""
-    try:
-        config = Config.model_validate({**header["config"], "record": {}})
-    except (KeyError, TypeError, ValueError) as error:
+def _config_of(header: dict[str, Any]) -> Config:
+    """What to repeat a recording with. Raises RecordingError where its header does not say."""
+    config = recorded_config(header)
+    if config is None:
         raise RecordingError(
             "the recording names no configuration that this version can use",
             "Check it without models.",
-        ) from error
+        )
     machine = header.get("machine")
     recorded = {key: machine[key] for key in ("dtype", "threads") if key in machine} if machine else {}
     return config.model_copy(update={"run": config.run.model_copy(update=recorded)})

@@ -63,6 +63,7 @@ class RecordingFile:
             name: how messages call it; default: its path.
         """
         self.name = name or shown_name(str(path))
+        self._path = path
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
@@ -123,10 +124,20 @@ class RecordingFile:
                 self._take(data, start, end, at + start)
                 start = end + 1
             rest, at = data[start:], at + start
+            self._end = at
             if len(rest) > LINE_LIMIT:
                 self.damage = f"{self.name}, line {len(self._offsets) + 2}: it is too long"
-        self._end = at
         return len(self._offsets) - before
+
+    def lost(self) -> str | None:
+        """Why no more can come, although the file may be being written; None while it can."""
+        try:
+            mine, there = os.fstat(self._fd), Path(self._path).stat()
+        except OSError as error:
+            return f"{self.name} is gone: {reason_of(error)}"
+        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+            return f"{self.name} was replaced by another file"
+        return f"{self.name} was cut short" if mine.st_size < self._end else None
 
     def _take(self, data: bytes, start: int, end: int, offset: int) -> None:
         number = len(self._offsets)
@@ -214,12 +225,6 @@ class RecordingFile:
         except ValueError as error:
             raise self._damaged(line, str(error)) from error
 
-    def keyframe_before(self, line: int) -> tuple[int, Keyframe] | None:
-        """The last keyframe in the run of a line that is not behind it, and its line."""
-        run = self.run_of(line)
-        found = self.keyframes(0 if run is None else self._runs[run].line, line + 1)
-        return (found[-1], self.keyframe(found[-1])) if found and run is not None else None
-
     def time_ns(self, line: int) -> int | None:
         """When a line was written, on the clock of the events; None where it does not say."""
         time = self._times[line]
@@ -230,11 +235,6 @@ class RecordingFile:
                 return None
             return found if isinstance(found, int) and 0 <= found < 2**63 else None
         return time
-
-    def run_of(self, line: int) -> int | None:
-        """Index of the run that a line belongs to; None before the first one."""
-        at = bisect_right([run.line for run in self._runs], line) - 1
-        return at if at >= 0 else None
 
     # -- reading
 

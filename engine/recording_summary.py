@@ -6,16 +6,15 @@ for line ends and at most 64 rounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import Cancelled, RecordingError
-from engine.events import BaselineFinished, Event, PlainStep, Round, RunFinished, RunStarted
-from engine.keyframes import Keyframe, is_possible
+from engine.keyframes import is_possible
 from engine.recording_file import RecordingFile
+from engine.run_fold import NO_RUN, RunFold
 from engine.stats import Statistics
 
 _LOOK_EVERY = 64
@@ -39,6 +38,8 @@ class RecordingSummary:
     """Tokens a round, over all speculative rounds; None without one."""
     speedup: float | None
     """Of the newest run that was timed against plain decoding; None where none was."""
+    recorded: str | None
+    """When it was begun, as its header says: ISO 8601; None where that does not say."""
     torn: bool
     """The last line is not whole."""
     damage: str | None
@@ -71,6 +72,7 @@ def summarise(path: str | Path, called_off: Callable[[], bool] = lambda: False) 
             tokens=fold.tokens,
             tau=fold.total.tau,
             speedup=fold.speedup,
+            recorded=made if isinstance(made := file.header.get("recorded"), str) else None,
             torn=file.torn,
             damage=damage,
         )
@@ -89,31 +91,12 @@ def model_names(header: Mapping[str, Any]) -> tuple[str, str]:
     return target, entry("drafter", "name") or entry("config", "draft", "method")
 
 
-@dataclass(slots=True)
-class _Run:
-    """What one run has come to, over all its parts."""
-
-    statistics: Statistics = field(default_factory=Statistics)
-    tokens: int = 0
-
-    def add(self, event: Event) -> None:
-        if isinstance(event, Round):
-            self.statistics.add(event)
-            self.tokens += len(event.tokens) - event.taken_back
-        elif isinstance(event, PlainStep):
-            self.tokens += 1 - event.taken_back
-        elif isinstance(event, RunFinished):
-            self.statistics.set_run(event)
-        elif isinstance(event, BaselineFinished):
-            self.statistics.set_baseline(event)
-
-
 class _Fold:
     """Adds up the runs of a file."""
 
     def __init__(self, file: RecordingFile, called_off: Callable[[], bool]) -> None:
         self._file, self._called_off = file, called_off
-        self._run: _Run | None = None
+        self._run: RunFold | None = None
         self.runs = 0
         self.tokens = 0
         self.total = Statistics()
@@ -125,53 +108,39 @@ class _Fold:
         ends = [*(place.line for place in places), self._file.lines][1:]
         try:
             for place, end in zip(places, ends, strict=True):
-                started = self._file.event(place.line)
-                if not (isinstance(started, RunStarted) and started.resumed and self._run is not None):
+                if not place.resumed or self._run is None:
                     self._run_ended()
-                    self._run = _Run()
+                    self._run = NO_RUN
                     self.runs += 1
-                self._part(place.line + 1, end)
+                self._part(self._run, place.line, end)
         finally:
             self._run_ended()
 
-    def _part(self, start: int, end: int) -> None:
+    def _part(self, run: RunFold, start: int, end: int) -> None:
         """The lines of a run, or of one part of a run that went on with other models."""
-        assert self._run is not None, "a part belongs to a run"
         found = self._file.keyframes(start, end)
         known = self._known(found[-1]) if found else None
         if known is not None:
-            self._run, start = known, found[-1] + 1  # it has counted earlier parts too
+            run, start = known, found[-1] + 1  # it has counted earlier parts too
+        self._run = run
         for number, event in enumerate(self._file.events(start, end)):
             if number % _LOOK_EVERY == 0 and self._called_off():
                 raise Cancelled("the summary was called off")
-            self._run.add(event)
+            self._run = self._run.after(event)
 
-    def _known(self, line: int) -> _Run | None:
+    def _known(self, line: int) -> RunFold | None:
         """The run up to a keyframe; None for one that cannot be right."""
         try:
-            return _from_keyframe(self._file.keyframe(line))
+            fold = self._file.keyframe(line).fold
         except RecordingError:
             return None
+        return fold if is_possible(fold) else None
 
     def _run_ended(self) -> None:
         run, self._run = self._run, None
         if run is None:
             return
-        self.tokens += max(run.tokens, 0)
-        self.total.merge(run.statistics)
-        try:
-            speedup = run.statistics.speedup
-        except OverflowError:  # a forged count
-            return
-        if speedup is not None and 0 < speedup < math.inf:
-            self.speedup = speedup
-
-
-def _from_keyframe(keyframe: Keyframe) -> _Run | None:
-    """The run up to a keyframe; None for one that cannot be right."""
-    fold = keyframe.fold
-    if not is_possible(fold):
-        return None
-    # What only the end of a run tells is none of a keyframe's business, and plain steps are no rounds.
-    counts = replace(keyframe.statistics, reached=[*keyframe.statistics.reached], timing=None, baseline=None)
-    return _Run(counts if fold.rounds else Statistics(), fold.tokens - fold.given)
+        self.tokens += max(run.tokens - run.given, 0)
+        if run.rounds:  # plain steps are no rounds
+            self.total.merge(run.total.counts)
+            self.speedup = run.total.speedup or self.speedup

@@ -114,7 +114,7 @@ class RunFold:
 
     def _after_round(self, event: Round) -> Self:
         first_ms = (self.prefill_ms or 0.0) if self.rounds == 0 else None
-        kept = self.tokens - event.taken_back
+        kept = max(self.tokens - event.taken_back, 0)
         began_inside = self.thinking.inside
         thinking = self.thinking.take_back(kept)
         for piece in event.pieces:
@@ -134,7 +134,7 @@ class RunFold:
 
     def _after_step(self, event: PlainStep) -> Self:
         first_ms = (self.prefill_ms or 0.0) if self.tokens == self.given else None
-        kept = self.tokens - event.taken_back
+        kept = max(self.tokens - event.taken_back, 0)
         return replace(
             self,
             steps=self.steps + 1,

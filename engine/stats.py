@@ -7,9 +7,8 @@ limit: draft tokens that the cut removed are neither accepted nor drafted.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished
 
@@ -239,21 +238,6 @@ class Statistics:
             **times,
             "identical": None if known is None else known.identical,
         }
-
-    def to_state(self) -> dict[str, Any]:
-        """Everything as plain values for JSON: adding the later rounds to it gives the same fold."""
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_state``. Raises KeyError or TypeError for a state that is not one."""
-        values = {entry.name: state[entry.name] for entry in fields(cls)}
-        values["reached"] = list(values["reached"])
-        if values["timing"] is not None:
-            values["timing"] = Timing(**values["timing"])
-        if values["baseline"] is not None:
-            values["baseline"] = Baseline(**values["baseline"])
-        return cls(**values)
 
 
 _SUMS = (

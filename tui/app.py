@@ -199,6 +199,9 @@ class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
             damage = lab.replay.tape.damage
             if damage is not None:
                 return visible(f"The recording ends early: {damage}", "", ascii_only=self.ascii)
+            if lab.state.failure is not None:
+                said = lab.state.failure.message
+                return visible(f"Here it failed when it was recorded: {said}", "", ascii_only=self.ascii)
             again = "space pauses" if lab.replay.clock.playing else "space goes on"
             if lab.replay.at_end:
                 again = "space plays it again"
@@ -224,7 +227,7 @@ class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
                     self.say(notice.text)
             self._notices = len(state.notices)
         failure = state.failure
-        if failure is not None:
+        if failure is not None and self.lab.replay is None:
             from tui.screens.message import ErrorModal
 
             # Seen as soon as it is shown: the engine may be told to do something else meanwhile.

@@ -13,7 +13,6 @@ from tui.app_commands import CommandApp
 from tui.launch import Launch
 from tui.recording_work import playable
 from tui.session_recorder import SessionRecorder
-from tui.source import ReplaySource
 
 if TYPE_CHECKING:
     from tui.screens.recording_list import Known
@@ -24,8 +23,6 @@ class LibraryApp(CommandApp):
 
     launch: Launch
     recorder: SessionRecorder
-    _played: tuple[ReplaySource, Path] | None = None
-    """The last recording that was opened from a file."""
     _known: Known | None = None
 
     def action_record_toggle(self) -> None:
@@ -46,11 +43,10 @@ class LibraryApp(CommandApp):
 
     def use_of_recording(self, path: Path) -> str:
         """What a file is used for now; "" for nothing."""
-        if path == self.recorder.path:
+        if _is_same_file(path, self.recorder.path):
             return "is being recorded"
-        if self._played is not None and self._played == (self.lab.replay, path):
-            return "is being played"
-        return ""
+        playing = self.played.path if self.played is not None and self.lab.replay is not None else None
+        return "is being played" if _is_same_file(path, playing) else ""
 
     @work(exclusive=True, group="recording")
     async def open_recording(self, path: Path) -> None:
@@ -63,5 +59,12 @@ class LibraryApp(CommandApp):
             return
         if problem:
             self.say(problem, "warning")
-        self._played = demo.source, path
         self.play(demo)
+
+
+def _is_same_file(one: Path, other: Path | None) -> bool:
+    """Whether two paths lead to one file, however they are written."""
+    try:
+        return other is not None and one.samefile(other)
+    except OSError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.app_commands import CommandApp
+from tui.recording_work import works
 
 if TYPE_CHECKING:
     from tui.screens.race import RaceScreen
@@ -17,7 +18,10 @@ class RaceApp(CommandApp):
     """The screen of the race, while it is open."""
 
     def action_race_start(self) -> None:
-        """A measurement in progress ends before."""
+        """A measurement in progress ends before; work on recordings would be timed with it."""
+        if works():
+            self.say("A recording is being read: start the race when that is done.")
+            return
         self.lab.when_free(self._race)
 
     def _race(self) -> None:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from pydantic import ValidationError
 from textual import on, work
 from textual.timer import Timer
 
-from engine.config import Config, RecordConfig
+from engine.config import Config
 from engine.errors import Cancelled, DiskError, SpeculateError
+from engine.recorded_config import recorded_config
 from tui.app_settings import SettingsApp
 from tui.bookmarks import Bookmarks
+from tui.clipboard import copy
 from tui.demo import Demo, Made, load_demo
 from tui.recording_work import check, check_text
-from tui.schedule import MAX_GAP_S
+from tui.schedule import FASTEST, MAX_GAP_S, SLOWEST
 from tui.screens.message import Choice, ChoiceModal, TextModal
-from tui.state import Phase
+from tui.state import Phase, visible_text
 from tui.survey import MarkerKind, Survey
 from tui.widgets.timeline import Timeline
 
-SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+SPEEDS = (SLOWEST, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, FASTEST)
 _GAPS = (MAX_GAP_S, 0.5, None)
 _SURVEY_S, _SURVEY_EVERY_S = 0.006, 0.02
 """How long the rounds ahead are read at a time, and how often."""
 _SURVEY_SHOWN = 25
 """Readings between two paints of the timeline."""
+_DECIDE_TEXT = ("template", "thinking", "stop", "ignore_eos", "max_new_tokens", "rounds")
+"""Keys of [run] that a fork takes over with the recording's settings."""
+_MUCH = 512
+"""Chunks of text that are read while the screen waits."""
 _MINE, _ITS = "mine", "its"
 
 
@@ -143,7 +147,7 @@ class ReplayApp(SettingsApp):
             return
         total = replay.steps
 
-        def check(text: str) -> str | None:
+        def problem(text: str) -> str | None:
             good = text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= total
             return None if good else f"a number from 1 to {total}"
 
@@ -152,7 +156,7 @@ class ReplayApp(SettingsApp):
                 self.lab.seek_step(int(text))
 
         question = f"Go to which round of {total:,}?"
-        self.push_screen(TextModal(question, str(max(replay.step, 1)), check=check), answered)
+        self.push_screen(TextModal(question, str(max(replay.step, 1)), check=problem), answered)
 
     # -- markers
 
@@ -221,6 +225,21 @@ class ReplayApp(SettingsApp):
         verdict, lines = check_text(checked)
         self.push_screen(VerdictModal(verdict, lines, sound=checked.is_sound))
 
+    async def _text(self) -> str:
+        """That of the answer, as far as it is shown; what is in a long file only is read in a thread."""
+        chunks = visible_text(self.lab.state)
+        if chunks.archived < _MUCH:
+            return "".join(chunks)
+        self._say_alone("The text is read ...")
+        return await asyncio.to_thread("".join, chunks)
+
+    @work(exclusive=True, group="copy")
+    async def action_talk_copy(self) -> None:
+        """Put the text of the answer on the clipboard."""
+        text = await self._text()
+        if text:
+            copy(self.live, text)
+
     # -- leaving it
 
     def action_replay_leave(self) -> None:
@@ -233,9 +252,9 @@ class ReplayApp(SettingsApp):
             return
         if self.lab.state.phase is not Phase.PAUSED and replay.clock.playing:
             self.lab.toggle_pause()
-        config = recorded_config(replay.tape.header)
-        mine = self.lab.config
-        if config is None or _decoding(config) == _decoding(mine):
+        mine, its = self.lab.config, recorded_config(replay.tape.header)
+        config = mine if its is None else decoding_as(mine, its)
+        if config == mine:
             self._fork(None)
             return
         choices = [
@@ -251,22 +270,22 @@ class ReplayApp(SettingsApp):
 
         self.push_screen(ChoiceModal("Go on from here with which settings?", choices), chosen)
 
-    def _fork(self, config: Config | None) -> None:
-        self.lab.fork(config)
+    @work(exclusive=True, group="fork")
+    async def _fork(self, config: Config | None) -> None:
+        replay, text = self.lab.replay, await self._text()
+        if self.lab.replay is not replay:
+            return  # it was left meanwhile
+        self.lab.fork(text, config)
         self.say("The conversation up to here is yours: c goes on with the answer, Ctrl+R writes it again.")
 
 
-def recorded_config(header: Any) -> Config | None:
-    """What a recording was made with, less what it recorded to; None where it does not say."""
-    try:
-        config = Config.model_validate(header.get("config"))
-    except (ValidationError, ValueError):
-        return None
-    return config.model_copy(update={"record": RecordConfig()})
-
-
-def _decoding(config: Config) -> tuple[object, ...]:
-    return config.draft, config.verify, config.sampling.model_copy(update={"seed": None})
+def decoding_as(mine: Config, its: Config) -> Config:
+    """The user's configuration with what decides a recording's text; the seed stays the user's."""
+    sampling = its.sampling.model_copy(update={"seed": mine.sampling.seed})
+    run = mine.run.model_copy(update={name: getattr(its.run, name) for name in _DECIDE_TEXT})
+    return mine.model_copy(
+        update={"draft": its.draft, "verify": its.verify, "sampling": sampling, "run": run}
+    )
 
 
 def _pair(config: Config) -> str:

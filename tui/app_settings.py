@@ -9,7 +9,6 @@ from engine.config import Config
 from engine.errors import ConfigError, DiskError
 from tui.app_messages import MessageApp
 from tui.changes import MAX_DRAFTS, other_rule, problem_of
-from tui.clipboard import copy
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 
@@ -139,8 +138,3 @@ class SettingsApp(MessageApp):
 
     def action_talk_thinking(self) -> None:
         self.toggle_thinking()
-
-    def action_talk_copy(self) -> None:
-        text = "".join(self.lab.state.text)
-        if text:
-            copy(self.live, text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DiskError
+from engine.recording import reason_of
 from tui.atomic_file import write_atomic
 from tui.failures import state_dir
 
@@ -45,7 +46,6 @@ class Bookmarks:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise DiskError(f"cannot make the folder {self._path.parent}: {why}") from error
+            raise DiskError(f"cannot make the folder {self._path.parent}: {reason_of(error)}") from error
         write_atomic(self._path, json.dumps(self.rounds))
         return is_set

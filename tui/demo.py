@@ -6,16 +6,18 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from engine.context import Message, messages_from
 from engine.errors import RecordingError, SpeculateError
+from engine.recording import reason_of
 from engine.recording_file import RecordingFile
 from engine.recording_summary import model_names
-from engine.user_text import size_text
+from engine.user_text import shown_name, size_text
 from tui.source import ReplayClock, ReplaySource
 from tui.tape import FileTape, Tape
 
@@ -59,7 +61,7 @@ def open_recording(
     """A recording, ready to be played from its beginning at so many times its pace.
 
     Args:
-        path: of the file, or "-" for standard input, which is read to its end.
+        path: of the file, or "-" for standard input, which is read to its end, as other pipes are.
         now: a monotonic clock in seconds.
         follow: at its end, wait for more.
 
@@ -67,10 +69,11 @@ def open_recording(
         RecordingError: it is no recording, of a newer version, or cannot be read.
         ContextError: the messages in its header are none. One without messages is played without them.
     """
-    file = _from_pipe() if str(path) == "-" else RecordingFile(path)
+    is_pipe = str(path) == "-" or _is_pipe(path)
+    file = _from_pipe(path) if is_pipe else RecordingFile(path)
     played = to_play(FileTape(file), file.name, now, speed)
     played.source.follow = follow
-    return played if str(path) == "-" else Demo(played.source, played.messages, played.made, Path(path))
+    return played if is_pipe else replace(played, path=Path(path))
 
 
 def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0) -> Demo:
@@ -87,21 +90,32 @@ def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: 
     return Demo(ReplaySource(tape, ReplayClock(now, speed)), messages, made_with(tape.header))
 
 
-def _from_pipe() -> RecordingFile:
-    """Standard input as a file without a name."""
+def _is_pipe(path: str | Path) -> bool:
+    try:
+        return Path(path).is_fifo()
+    except (OSError, ValueError):
+        return False  # opening it says why
+
+
+def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if path is None else path.open("rb")
+
+
+def _from_pipe(path: str | Path) -> RecordingFile:
+    """A pipe, or standard input, as a file without a name."""
+    is_input = str(path) == "-"
+    told = "standard input" if is_input else shown_name(str(path))
     handle, name = tempfile.mkstemp(prefix="naive-speculate-")
     try:
-        with os.fdopen(handle, "wb") as copy:
+        with os.fdopen(handle, "wb") as copy, _opened(None if is_input else Path(path)) as pipe:
             taken = 0
-            while chunk := sys.stdin.buffer.read(_CHUNK):
+            while chunk := pipe.read(_CHUNK):
                 taken += copy.write(chunk)
                 if taken > _PIPE_LIMIT:
-                    raise RecordingError(f"standard input is larger than {size_text(_PIPE_LIMIT)}")
-        return RecordingFile(name, "standard input")
+                    raise RecordingError(f"{told} is larger than {size_text(_PIPE_LIMIT)}")
+        return RecordingFile(name, told)
     except OSError as error:
-        raise RecordingError(
-            f"cannot take standard input: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise RecordingError(f"cannot take {told}: {reason_of(error)}") from error
     finally:
         Path(name).unlink(missing_ok=True)
 

@@ -139,10 +139,11 @@ class LabCore(ABC):
         """Take what happened, for at most so long; whether anything did."""
         end = clock() + seconds
         before = self.state
-        source = self._live if self.replay is None else self.replay
+        replay = self.replay
+        source = self._live if replay is None else replay
         for event in source.poll():
             self.take(event)
-            if clock() >= end:
+            if clock() >= end or self.replay is not replay:  # what was taken may begin or end a recording
                 break
         return self.state is not before
 

@@ -13,6 +13,10 @@ from tui.plan import Plan
 from tui.source import ReplaySource
 from tui.state import Reset, ViewState, reduce, visible_output, visible_text
 from tui.tape import BEGINNING
+from tui.trail import Trail
+
+_KEPT_ROUNDS = 4096
+"""Rounds of a recording that are kept when its file is closed."""
 
 
 class ReplayLab(RunLab):
@@ -24,6 +28,8 @@ class ReplayLab(RunLab):
         """Show a recording."""
         if self._behind is None:
             self._behind = self.state, self.conversation, self.plan
+        if self.replay is not None and self.replay is not replay:
+            self.replay.tape.close()
         self.replay = replay
         self.plan = None
         self.state = BEGINNING
@@ -34,8 +40,9 @@ class ReplayLab(RunLab):
 
     def go_live(self) -> None:
         """Leave the recording; what the user had is there again."""
-        if self._behind is None:
+        if self._behind is None or self.replay is None:
             return
+        self.replay.tape.close()
         self.replay = None
         (self.state, conversation, self.plan), self._behind = self._behind, None
         self.set_conversation(conversation)
@@ -67,23 +74,23 @@ class ReplayLab(RunLab):
         self.drain()
         self.on_change()
 
-    def fork(self, config: Config | None = None) -> None:
+    def fork(self, text: str, config: Config | None = None) -> None:
         """What the recording shows, messages and answer so far, becomes the user's conversation. With the
-        target that wrote it, going on goes on with its very tokens.
+        target that wrote it, going on goes on with its very tokens, unless these are very many.
 
         Args:
+            text: that of the answer so far, ``visible_text`` joined.
             config: settings to go on with; nothing is loaded for them. None: those of before.
         """
         state, plan = self.state, Plan(self.conversation.messages)
-        text = "".join(visible_text(state))
         opened = begin_thinking(state.prompt_pieces).inside
         talk = plan.committed(Conversation(plan.messages), text, thinking_opened=opened)
+        shown = _in_memory(state) if text and len(state.rounds) <= _KEPT_ROUNDS else None
         if config is not None:
             self._take_over(config)
         self.open(talk)
-        if text:
-            kept = replace(state, replay=False, running=False, output=visible_output(state), finished=None)
-            self.history.keep(talk.messages, kept, plan)
+        if shown is not None:
+            self.history.keep(talk.messages, shown, plan)
 
     def open(self, conversation: Conversation) -> None:
         """Go on with another conversation; the panes forget the run."""
@@ -97,3 +104,17 @@ class ReplayLab(RunLab):
         if config.sampling.seed != self.config.sampling.seed:
             self._seed = None
         self.config = config
+
+
+def _in_memory(state: ViewState) -> ViewState:
+    """What a recording shows, without its file."""
+    return replace(
+        state,
+        replay=False,
+        running=False,
+        finished=None,
+        revealed=None,
+        rounds=Trail(list(state.rounds)),
+        output=Trail(list(visible_output(state))),
+        text=Trail(list(visible_text(state))),
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,25 @@ from tui.atomic_file import write_atomic
 from tui.demo import Demo, open_recording
 from tui.export.forms import written
 from tui.recording_folder import claimed, with_name_only
+
+_working: set[object] = set()
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """While a thread works on files: nothing is to be timed meanwhile (see ``works``)."""
+    token = object()
+    _working.add(token)
+    try:
+        yield
+    finally:
+        _working.discard(token)
+
+
+def works() -> bool:
+    """Whether some thread works on recordings."""
+    return bool(_working)
+
 
 _TOLD = 20
 """Findings of a grade that are kept; the others are counted."""
@@ -29,8 +49,8 @@ def export(path: Path, form: str, target: Path) -> None:
         RecordingError: the file is no recording.
         DiskError: there is a file of that name, or none can be written.
     """
-    recording = read_recording(path, tolerant=True)
-    text = written(recording, form)
+    with at_work():
+        text = written(read_recording(path, tolerant=True), form)
     with claimed(target):
         write_atomic(target, text)
 
@@ -43,7 +63,8 @@ def playable(path: Path) -> tuple[Demo, str]:
         RecordingError: the file is no recording, or holds nothing to play.
         ContextError: its messages are none.
     """
-    demo = open_recording(path)
+    with at_work():
+        demo = open_recording(path)
     tape = demo.source.tape
     if not len(tape):
         raise RecordingError(f"{path.name} holds no run", "It was ended before one began.")
@@ -87,7 +108,7 @@ def check(path: Path, called_off: Callable[[], bool], tell: Callable[[int, int],
         Cancelled: it was called off.
     """
     recheck, told = Recheck(), Checked()
-    with RecordingFile(path) as file:
+    with at_work(), RecordingFile(path) as file:
         told.damage, told.torn = file.damage, file.torn
         try:
             for number, event in enumerate(file.events()):

@@ -15,7 +15,6 @@ from tui.terminal import Output
 if TYPE_CHECKING:
     from tui.demo import Demo
 
-_SPEEDS = (0.1, 16.0)
 _LONGEST_SLEEP_S = 0.2
 
 
@@ -64,8 +63,8 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
 
 def _speed(text: str) -> float:
     speed = float(text)
-    if not _SPEEDS[0] <= speed <= _SPEEDS[1]:
-        raise argparse.ArgumentTypeError(f"from {_SPEEDS[0]} to {_SPEEDS[1]:g}")
+    if not 0.1 <= speed <= 16.0:
+        raise argparse.ArgumentTypeError("from 0.1 to 16")
     return speed
 
 
@@ -90,4 +89,6 @@ def _print(played: Demo) -> int:
             console.end_answer()
     if source.tape.damage is not None:
         console.note(f"it ends early: {source.tape.damage}")
+    elif source.tape.torn:
+        console.note("its last line is cut short, and was left out")
     return 0

@@ -146,7 +146,7 @@ def tokens_of(event: Round, index: int) -> list[OutputToken]:
 
 
 def _plain_step(state: ViewState, event: PlainStep) -> ViewState:
-    return _committed(state, event, [token_of(event, len(state.output) - event.taken_back)])
+    return _committed(state, event, [token_of(event, max(len(state.output) - event.taken_back, 0))])
 
 
 def token_of(event: PlainStep, at: int) -> OutputToken:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 
 from tui.tape import Tape
 
+SLOWEST, FASTEST = 0.1, 16.0
+"""Times its own pace that a replay can have."""
 MAX_GAP_S = 2.0
 """Longest wait between two events of a replay; longer ones were idle time, or nearly so."""
 
@@ -44,6 +47,10 @@ class Schedule:
     def due(self, place: int) -> float:
         """When the event of a place is due."""
         return self._times[place]
+
+    def place_at(self, seconds: float) -> int:
+        """The place of the first event that is due later."""
+        return bisect_right(self._times, seconds)
 
     def before(self, place: int) -> float:
         """When the event before a place was due; 0 at the beginning."""

@@ -19,6 +19,10 @@ LOOP_REST_S = 1.0
 """At the end, before it begins again."""
 SEEK_SLICE_S = 0.03
 """For which a seek goes on before the keys get their turn."""
+FAR = 1024
+"""Places behind the clock from which on a replay goes to where it should be, and tells nothing between."""
+MOST_EMPTY = 4096
+"""Places without an event that are passed before the keys get their turn."""
 HELD_STEPS = 4096
 """Rounds (or plain steps) that are told before those before them go out of memory."""
 
@@ -173,7 +177,7 @@ class ReplaySource:
     @property
     def next_due_s(self) -> float | None:
         """Seconds until the next event is due; None while the replay stands or is at its end."""
-        if self._seeking is not None or self._next < self._until:
+        if self._seeking is not None or self._next < self._until or self._next > len(self.tape):
             return 0.0
         if self.at_end:
             loops = self.loop and self.clock.playing
@@ -186,23 +190,32 @@ class ReplaySource:
 
     def poll(self) -> Iterator[Told]:
         """The events whose time has come. At the end the clock stops."""
+        if self._seeking is None and self._next > len(self.tape):
+            self._seek(len(self.tape))  # damage was found in what lies behind
         if self._seeking is not None:
             yield from self._arrived()
             return
         self._look_for_more()
-        before = self._next
-        while not self.at_end and (
-            self._next < self._until
-            or (self.clock.playing and self._schedule.due(self._next) <= self.clock.time)
-        ):
+        if self._lags():
+            self._seek(self._schedule.place_at(self.clock.time))
+            return
+        before, empty = self._next, 0
+        while self._is_due() and empty < MOST_EMPTY:
             self._next += 1
             event = self.tape.event(self._next - 1)
-            if event is not None:
+            if event is None:
+                empty += 1
+            else:
                 yield event
         if self.at_end and self.clock.playing and not self.follow:
             self._ended(is_seen=before == self._next)
-        elif self.step - self._anchor > HELD_STEPS:
+        elif self.clock.playing and self.step - self._anchor > HELD_STEPS:
             self._seek(self._next)  # what was told long ago goes out of memory
+
+    def _lags(self) -> bool:
+        """Whether so much is due that going to the place is quicker than what lies between."""
+        far = self._next + FAR
+        return self.clock.playing and far < len(self.tape) and self._schedule.due(far) <= self.clock.time
 
     def _is_due(self) -> bool:
         if self.at_end:
@@ -217,7 +230,9 @@ class ReplaySource:
         for state in self._seeking:
             if state is not None:
                 self._seeking = None
-                self._next = self._until = min(self._next, len(self.tape))
+                if self._next > len(self.tape):  # damage was found on the way: the tape ends there
+                    self._seek(len(self.tape))
+                    return
                 self._anchor = self.step
                 yield Jumped(state, not self.clock.playing, self._revealed)
                 return

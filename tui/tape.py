@@ -76,6 +76,10 @@ class Tape(Protocol):
         """Whether events came since the last look."""
         ...
 
+    def close(self) -> None:
+        """It is not read any more."""
+        ...
+
 
 class MemoryTape:
     """Events that are all in memory."""
@@ -116,6 +120,9 @@ class MemoryTape:
         """Nothing comes."""
         return False
 
+    def close(self) -> None:
+        """There is nothing to close."""
+
 
 class FileTape:
     """A recording in a file, which may still be written."""
@@ -133,7 +140,10 @@ class FileTape:
     @property
     def torn(self) -> bool:
         """Whether bytes without a line end follow its last line."""
-        return self.file.torn
+        try:
+            return self.file.torn
+        except RecordingError:
+            return False
 
     @property
     def steps(self) -> Sequence[int]:
@@ -143,11 +153,12 @@ class FileTape:
 
     def event(self, at: int) -> Event | None:
         """The event of a line; None for a keyframe, a kind that is not known, and a line that is damaged."""
+        if self._end is not None and at >= self._end:
+            return None
         try:
             return self.file.event(at)
         except RecordingError as error:
-            if self._end is None or at < self._end:
-                self._end, self.damage = at, error.message
+            self._end, self.damage = at, error.message
             return None
 
     def outcome(self, at: int) -> Outcome:
@@ -169,9 +180,19 @@ class FileTape:
         """Whether lines came."""
         if self._end is not None:
             return False
-        came = bool(self.file.refresh())
-        self.damage = self.file.damage
-        return came
+        before = len(self)
+        try:
+            self.file.refresh()
+            self.damage = self.file.damage or self.file.lost()
+        except RecordingError as error:
+            self.damage = error.message
+        if self.damage is not None:
+            self._end = self.file.lines
+        return len(self) > before
+
+    def close(self) -> None:
+        """Close the file; what of it is not in memory reads as damaged from now on."""
+        self.file.close()
 
 
 def _outcome(event: Event) -> Outcome:

@@ -69,6 +69,7 @@ class Frames:
 
     def keep(self, line: int, fold: RunFold) -> None:
         """A round of a line was folded: make a keyframe where one is due and the file's are no good."""
-        if not self._trusted and not fold.steps % KEYFRAME_EVERY and line not in self._made:
+        due = not self._trusted and not fold.steps % KEYFRAME_EVERY and line not in self._made
+        if due and is_possible(fold):
             self._made[line] = fold
             self._lines.insert(bisect_left(self._lines, line), line)

@@ -22,6 +22,8 @@ from tui.view import ViewState
 
 _TURN = 8
 """Events that are folded in one bit of work."""
+_KEEP_EVERY = 16
+"""Runs from one state that is kept to the next."""
 Work = Generator[None, None, ViewState]
 """Yields once for each bit of the work; returns the state it came to."""
 
@@ -37,7 +39,7 @@ class StateWalk:
         self._events, self._file = events, file
         self._frames = Frames(file)
         self._beginning = beginning
-        self._before: list[ViewState] = []  # each run, without what came of the runs before it
+        self._kept: dict[int, ViewState] = {}  # the state before some of the runs, without the runs before
         self._archive: tuple[int, RunArchive] | None = None  # of the run that was asked for last
 
     def state_at(self, line: int) -> Iterator[ViewState | None]:
@@ -69,14 +71,19 @@ class StateWalk:
 
     def _begun(self, runs: Sequence[RunPlace]) -> Work:
         """The state just after the last of these runs began."""
-        while len(self._before) < len(runs):
-            at = len(self._before)
-            state, first = self._beginning, 0
-            if at:
-                state, first = self._after(self._before[-1], runs[at - 1].line), runs[at - 1].line + 1
-            state = yield from self._fold(state, self._file.others(first, runs[at].line))
-            self._before.append(without_run(state) if at else state)
-        return self._after(self._before[len(runs) - 1], runs[-1].line)
+        last = len(runs) - 1
+        at = max((known for known in self._kept if known <= last), default=-1)
+        state = self._kept[at] if at >= 0 else self._beginning
+        for number in range(at, last):
+            first = 0
+            if number >= 0:
+                state, first = self._after(state, runs[number].line), runs[number].line + 1
+            state = yield from self._fold(state, self._file.others(first, runs[number + 1].line))
+            state = without_run(state) if number >= 0 else state
+            if not (number + 1) % _KEEP_EVERY:
+                self._kept[number + 1] = state
+            yield
+        return self._after(state, runs[-1].line)
 
     def _archive_of(self, run: RunPlace, begun: ViewState) -> RunArchive:
         if self._archive is None or self._archive[0] != run.line:

@@ -103,7 +103,8 @@ def fuzz(tmp_path: Path, content: bytes, first: int, count: int) -> None:
         for make in (damaged, forged):
             path.write_bytes(make(content, chance))
             try:
-                use(path)
+                with patch("tui.tape_frames.KEYFRAME_EVERY", 4):
+                    use(path)
             except Exception as error:
                 error.add_note(f"{make.__name__}, seed {seed}")
                 raise

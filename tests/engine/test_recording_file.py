@@ -62,17 +62,16 @@ def test_a_keyframe_is_at_most_so_many_rounds_away(long: Path) -> None:
     with RecordingFile(long) as file:
         for index in range(file.steps):
             line = file.line_of_step(index)
-            run = file.run_of(line)
-            assert run is not None
-            begin = file.runs[run]
-            found = file.keyframe_before(line)
-            at = begin.line if found is None else found[0]
+            begin = [run for run in file.runs if run.line < line][-1]
+            found = file.keyframes(begin.line, line)
+            at = found[-1] if found else begin.line
             assert begin.line <= at <= line
             rounds = [event for event in file.events(at, line + 1) if isinstance(event, Round)]
             assert len(rounds) <= KEYFRAME_EVERY
-            if found is not None:
+            if found:
                 before = index - begin.first_step + 1 - len(rounds)
-                assert (found[1].number, found[1].statistics.rounds) == (before, before)
+                frame = file.keyframe(at)
+                assert (frame.number, frame.statistics.rounds) == (before, before)
 
 
 @given(data=st.data())
@@ -146,7 +145,7 @@ def test_many_rounds_open_and_seek_fast(tmp_path: Path) -> None:
         for index in random.Random(1).sample(range(file.steps), 30):
             start = time.perf_counter()
             line = file.line_of_step(index)
-            found = file.keyframe_before(line)
-            list(file.events(found[0] if found else 0, line + 1))
+            found = file.keyframes(0, line)
+            list(file.events(found[-1] if found else 0, line + 1))
             times.append(time.perf_counter() - start)
         assert sorted(times)[15] < 0.05

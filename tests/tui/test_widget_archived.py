@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from support.scripted import TARGET, make_round
 
 from engine.events import LoadFinished, Round
 from engine.recording_file import RecordingFile
+from tui.source import ReplayClock, ReplaySource
 from tui.state import Jumped, ViewState, reduce
 from tui.tape import BEGINNING, FileTape
 from tui.widgets.context import ContextPane
@@ -207,12 +207,22 @@ def test_a_damaged_round_says_so(tmp_path: Path) -> None:
     lines = path.read_bytes().split(b"\n")
     lines[20] = b'{"event":"Round","seq":5,"t_ns":1,"number":"x"}'
     path.write_bytes(b"\n".join(lines))
-    tape = FileTape(RecordingFile(path))
-    *_, there = tape.state_at(tape.steps[250])
-    assert there is not None
-    broken = [round_ for round_ in there.rounds if "damaged" in round_.k_reason]
-    assert len(broken) == 1
-    assert tape.damage is not None and len(tape) == 19
+    source = ReplaySource(FileTape(RecordingFile(path)), ReplayClock(lambda: 0.0))
+    source.seek_step(250)
+    there = arrived(source)
+    assert len(there.rounds) == 250 and source.tape.damage is None
+    damaged = ["damaged" in round_.k_reason for round_ in there.rounds]
+    assert damaged.index(True) == 15 and len(damaged) == 250
     assert len(list(there.output)) == len(there.output)
-    text = dataclasses.replace(there, rounds=there.rounds)
-    assert "".join(text.text)
+    assert "".join(there.text) is not None
+    assert source.tape.damage is not None and source.next_due_s == 0.0
+    assert len(arrived(source).rounds) == 15, "and now it ends there"
+    assert source.at_end
+
+
+def arrived(source: ReplaySource) -> ViewState:
+    """The state that the next jump tells."""
+    while True:
+        for told in source.poll():
+            assert isinstance(told, Jumped)
+            return told.state

@@ -18,6 +18,7 @@ from engine.recording import Recording, read_recording
 from tui.compare import compare_runs
 from tui.export.report import Report, RunReport, build_report
 from tui.recording_folder import SUFFIX, with_name_only
+from tui.recording_work import at_work
 from tui.screens.dialog import Dialog
 from tui.screens.message import Choice, ChoiceModal, ErrorModal
 from tui.widgets.comparison import AnswersPane, MeasuresPane, Shape
@@ -105,8 +106,9 @@ class CompareScreen(Dialog[None]):
 
     def _both(self) -> tuple[Report, Report]:
         """Runs in a thread. Raises RecordingError, or UserError for a file without a run."""
-        first = self._report(self._paths[0])
-        return first, first if self._paths[0] == self._paths[1] else self._report(self._paths[1])
+        with at_work():
+            first = self._report(self._paths[0])
+            return first, first if self._paths[0] == self._paths[1] else self._report(self._paths[1])
 
     def _report(self, path: Path) -> Report:
         recording = read_recording(path, tolerant=True)

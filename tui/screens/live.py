@@ -171,6 +171,8 @@ class LiveScreen(Screen[None]):
         kind: str = "",
     ) -> None:
         """Show where a replay is; None: there is none."""
+        if not self.query(Timeline):
+            return  # the app is closing
         timeline = self.timeline
         if source is None or survey is None:
             if timeline.has_focus:

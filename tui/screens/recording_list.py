@@ -19,6 +19,7 @@ from engine.errors import Cancelled, RecordingError
 from engine.recording_summary import summarise
 from tui import demo
 from tui.recording_folder import Entry, RecordingFolder, with_name_only
+from tui.recording_work import at_work
 from tui.screens.dialog import Dialog, plain
 from tui.screens.recording_rows import RecordingRow, RecordingRows, Told, row_text
 from tui.widgets.inputs import SafeInput
@@ -163,7 +164,8 @@ class RecordingList(Dialog[Path | None]):
 def _summary(path: Path, closed: Event) -> Told:
     """What a list says of a file. Runs in a thread."""
     try:
-        told = summarise(path, closed.is_set)
+        with at_work():
+            told = summarise(path, closed.is_set)
     except RecordingError as error:
         return with_name_only(error.message, path)
     except Cancelled:

@@ -54,7 +54,8 @@ def row_text(row: RecordingRow, mark: str, use: str, *, ascii_only: bool) -> Con
     def safe(text: str) -> str:
         return visible(text, "", ascii_only=ascii_only)
 
-    date = date_text(row.entry.modified_ns)
+    recorded = row.told.recorded if isinstance(row.told, RecordingSummary) else None
+    date = date_text(row.entry.modified_ns, recorded)
     parts: list[str | tuple[str, str]] = [(f"{mark} ", "bold $text-accent")]
     parts.append(f"{date}  {size(row.entry.size):>6}  ")
     parts.append((safe(row.entry.title), "bold"))
@@ -89,8 +90,14 @@ def _problem(told: Told) -> str:
     return "the last line is cut short" if told.torn else ""
 
 
-def date_text(modified_ns: int) -> str:
-    """A time of day for a reader: "2026-11-30 17:05"."""
+def date_text(modified_ns: int, recorded: str | None = None) -> str:
+    """A time of day for a reader: "2026-11-30 17:05". When it was recorded, if that is known, else when its
+    file was last written."""
+    try:
+        if recorded is not None:
+            return f"{datetime.fromisoformat(recorded).astimezone():%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError, OSError):
+        pass  # the header was changed
     try:
         return f"{datetime.fromtimestamp(modified_ns / 1e9).astimezone():%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError, OSError):

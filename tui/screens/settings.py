@@ -26,7 +26,6 @@ from tui.widgets.inputs import SafeInput
 class _Fields(VerticalScroll, can_focus=False, inherit_bindings=False):
     """All fields. Up and down are not for scrolling here: the next field comes into sight by itself."""
 
-    LEAVE_QUESTION = "Leave the settings?"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "page_down", "Page down", tooltip="A page down", show=False),
         Binding("pageup", "page_up", "Page up", tooltip="A page up", show=False),
@@ -47,6 +46,7 @@ class SettingsScreen(Dialog[Config | None]):
         "comments. An empty field has its default. Up and down go from field to field, Enter or Space opens "
         "a list of choices, F3 goes to the filter."
     )
+    LEAVE_QUESTION = "Leave the settings?"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", id="settings.save", tooltip="Write the file and use it"),
         Binding("f2", "apply", "Apply", id="settings.apply", tooltip="Use the settings, write no file"),

@@ -134,9 +134,15 @@ class OutputPane(LineView):
 
     def _show_more(self) -> None:
         """Lay out some of the tokens that were left out; what is on screen stays where it is."""
-        top = self._rows.start
-        self._lay_out_from(self._line_from(max(top - _MORE, 0)))
-        self.scroll_to(y=self._rows.row_of(top), animate=False)
+        top, y = self._rows.start, self.scroll_offset.y
+        start = self._line_from(max(top - _MORE, 0))
+        came = self._rows.prepend(self._output, start)
+        if came is None:
+            self._lay_out_from(start)
+            self.scroll_to(y=self._rows.row_of(top), animate=False)
+            return
+        self.rows_changed(0)
+        self.scroll_to(y=y + came, animate=False)
 
     def _flow(self, first: int) -> TokenFlow:
         return TokenFlow(self.row_width, first=first, ascii_only=self.ascii, newline=self.glyphs.newline)
