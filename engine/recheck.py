@@ -37,6 +37,7 @@ class Recheck:
 
     def __init__(self) -> None:
         self.runs = self.rounds = self.checks = 0
+        self._finished = 0
         self._run: _Run | None = None
 
     def add(self, event: Event) -> Iterator[Finding]:
@@ -51,10 +52,16 @@ class Recheck:
                 self.checks += 1
                 yield Finding(0, None, "order", Grade.BUG, f"a {type(event).__name__} comes before any run")
             return
-        before = run.checks
+        before, was_finished = run.checks, run.is_finished
         yield from run.add(event)
+        self._finished += run.is_finished - was_finished
         self.checks += run.checks - before
         self.rounds += isinstance(event, Round)
+
+    @property
+    def unfinished(self) -> int:
+        """Runs whose end is not in the recording: it stopped before."""
+        return self.runs - self._finished
 
 
 class _Run(RoundChecks):
@@ -70,6 +77,7 @@ class _Run(RoundChecks):
         """Of the answer, the given ones not among them."""
         self.steps = 0
         self.ended: EndReason | None = None
+        self.is_finished = False
 
     def add(self, event: Event) -> Iterator[Finding]:
         self._found = []
@@ -84,6 +92,7 @@ class _Run(RoundChecks):
         elif isinstance(event, PlainStep):
             self._step(event)
         elif isinstance(event, RunFinished):
+            self.is_finished = True
             self._finished(event)
         elif isinstance(event, BaselineFinished):
             self._baseline(event)
@@ -96,7 +105,7 @@ class _Run(RoundChecks):
         written = (*self.started.given, *self.ids)
         self._expect(event.given == written, "context", "it does not go on where it stood")
         self.started = replace(event, given=self.started.given)
-        self.ended = None
+        self.ended, self.is_finished = None, False
 
     # -- a round
 

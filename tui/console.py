@@ -85,6 +85,15 @@ class Console:
             self._out.write("\n")
             self._line_open = False
 
+    def next_answer(self, title: str) -> None:
+        """Another answer follows: it begins on a line of its own."""
+        self.end_answer()
+        if self._line_open:
+            self._out.write("\n")
+            self._line_open = False
+        self._origins = OriginText()
+        self.note(title)
+
     def summary(self, measures: Mapping[str, Any]) -> None:
         """Print what was measured."""
         self._own_line()

@@ -139,7 +139,7 @@ def _comparison_lines(comparison: Comparison) -> Iterator[str]:
 def _around(tokens: Sequence[Token], at: int) -> str:
     before = b"".join(token.piece for token in tokens[max(at - 8, 0) : at]).decode("utf-8", "replace")
     if at >= len(tokens):
-        return f"...{visible(before, '')}  (it ends here)"
+        return f"...{visible(before, '')}  (no more tokens)"
     token = tokens[at]
     piece = visible_bytes(token.piece) or "(nothing)"
     return f"...{visible(before, '')}[{piece}]  id {token.id}, {token.origin.value}, round {token.round}"

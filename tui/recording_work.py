@@ -83,6 +83,8 @@ class Checked:
     runs: int = 0
     rounds: int = 0
     checks: int = 0
+    unfinished: int = 0
+    """Runs whose end is not in it."""
     findings: dict[Grade, list[Finding]] = field(default_factory=lambda: {grade: [] for grade in Grade})
     """The first ones of each grade."""
     counts: Counter[Grade] = field(default_factory=Counter)
@@ -125,13 +127,18 @@ def check(path: Path, called_off: Callable[[], bool], tell: Callable[[int, int],
     if told.damage is not None:
         told.damage = with_name_only(told.damage, path)
     told.runs, told.rounds, told.checks = recheck.runs, recheck.rounds, recheck.checks
+    told.unfinished = recheck.unfinished
     return told
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 run", "2 runs"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def check_text(checked: Checked) -> tuple[str, list[str]]:
     """The verdict in a sentence, and what it rests on, line by line."""
-    runs = f"{checked.runs:,} run{'s' * (checked.runs != 1)}"
-    looked = f"{runs}, {checked.rounds:,} rounds, {checked.checks:,} checks"
+    looked = f"{counted(checked.runs, 'run')}, {checked.rounds:,} rounds, {checked.checks:,} checks"
     wrong = checked.counts[Grade.BUG]
     if wrong:
         verdict = f"{wrong:,} of {checked.checks:,} checks found something that cannot be."
@@ -142,6 +149,8 @@ def check_text(checked: Checked) -> tuple[str, list[str]]:
     lines = [f"Checked again without the models: {looked}."]
     if checked.damage is not None:
         lines.append(f"{checked.damage}. What follows was not checked.")
+    if checked.unfinished:
+        lines.append(f"{counted(checked.unfinished, 'run')} without an end: the recording stops before it.")
     if checked.torn:
         lines.append("The last line is cut short, as when a program is killed: it was left out.")
     for grade in (Grade.BUG, Grade.ROUNDING, Grade.TIE):

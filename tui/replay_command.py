@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
     parser.add_argument(
         "--speed", type=_speed, default=1.0, metavar="X", help="times its own pace, 0.1 to 16"
     )
-    parser.add_argument("--from", dest="start", type=int, metavar="N", help="begin with round N")
+    parser.add_argument("--from", dest="start", type=int, metavar="N", help="begin with its round N")
     parser.add_argument("--follow", action="store_true", help="at its end, wait for more to be written")
     parser.add_argument("--print", action="store_true", help="print it as a headless run is printed")
     parser.add_argument("--ascii", action="store_true", help="the app draws with ASCII signs only")
@@ -37,11 +38,16 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
     if options.follow and options.recording == "-":
         raise UserError("--follow needs a file", "What comes through a pipe is read to its end first.")
     played = open_recording(options.recording, speed=options.speed, follow=options.follow)
-    if options.start is not None and not played.source.skip_to(options.start):
-        raise UserError(f"the recording has no round {options.start}", "spec verify says how many it has.")
+    if options.start is not None:
+        rounds = played.source.steps
+        if not 1 <= options.start <= rounds:
+            raise UserError(f"the recording has no round {options.start}", f"It has {rounds:,}, from 1 on.")
+        played.source.seek_step(options.start - 1)
     if options.print:
         return _print(played)
-    if options.recording == "-" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if options.recording == "-" and sys.stdout.isatty():
+        _keys_from_terminal()
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("the app needs a terminal", "Add --print to play it without one.")
     from engine.config import load_config
     from tui.conversation import Conversation
@@ -61,6 +67,16 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
     return run_app(launch)
 
 
+def _keys_from_terminal() -> None:
+    """Standard input was the recording: from here on it is the terminal, if there is one."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return
+    os.dup2(terminal, sys.stdin.fileno())
+    os.close(terminal)
+
+
 def _speed(text: str) -> float:
     speed = float(text)
     if not 0.1 <= speed <= 16.0:
@@ -69,17 +85,23 @@ def _speed(text: str) -> float:
 
 
 def _print(played: Demo) -> int:
-    from engine.events import Event
+    from engine.events import Event, RunStarted
     from tui.console import Console
     from tui.interrupts import Interrupts
 
     console = Console(Output(sys.stdout), Output(sys.stderr), verbose=True)
     source = played.source
+    source.tells_all = True
     source.play()
+    runs = 0
     with Interrupts() as interrupts:
         try:
             while source.follow or not source.at_end:
                 for event in source.poll():
+                    if isinstance(event, RunStarted) and not event.resumed:
+                        runs += 1
+                        if runs > 1:
+                            console.next_answer(f"run {event.run}")
                     if isinstance(event, Event):
                         console.show(event)
                 time.sleep(min(source.next_due_s or 0.0, _LONGEST_SLEEP_S))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Protocol
 
-from engine.events import Event, PlainStep, Round
+from engine.events import Event
 from tui.reveal import needs_round, step_count
 from tui.schedule import MAX_GAP_S, Schedule
 from tui.tape import MemoryTape, Tape
@@ -119,6 +119,8 @@ class ReplaySource:
         """At the end, begin again."""
         self.follow = False
         """At the end, wait for more."""
+        self.tells_all = False
+        """Leave nothing out, whatever the pace: what listens keeps no state."""
         self._schedule = Schedule(self.tape, max_gap_s)
         self._next = 0
         self._until = 0  # events before this place are due whatever the clock says
@@ -209,13 +211,18 @@ class ReplaySource:
                 yield event
         if self.at_end and self.clock.playing and not self.follow:
             self._ended(is_seen=before == self._next)
-        elif self.clock.playing and self.step - self._anchor > HELD_STEPS:
+        elif self.clock.playing and not self.tells_all and self.step - self._anchor > HELD_STEPS:
             self._seek(self._next)  # what was told long ago goes out of memory
 
     def _lags(self) -> bool:
         """Whether so much is due that going to the place is quicker than what lies between."""
         far = self._next + FAR
-        return self.clock.playing and far < len(self.tape) and self._schedule.due(far) <= self.clock.time
+        return (
+            not self.tells_all
+            and self.clock.playing
+            and far < len(self.tape)
+            and self._schedule.due(far) <= self.clock.time
+        )
 
     def _is_due(self) -> bool:
         if self.at_end:
@@ -305,19 +312,6 @@ class ReplaySource:
         """Stand still one round (or plain step) earlier; before the first one of all, at the beginning."""
         self.clock.pause()
         self.seek_step(self.step - 1)
-
-    def skip_to(self, number: int) -> bool:
-        """Go to just before the first round (or plain step) of that number from here on; whether there is
-        one."""
-        steps = self.tape.steps
-        first = bisect_left(steps, self._next)
-        likely = first + number - 1  # as the numbers of a run begin at 1
-        for at in (likely, *range(first, len(steps))):
-            event = self.tape.event(steps[at]) if first <= at < len(steps) else None
-            if isinstance(event, Round | PlainStep) and event.number == number:
-                self.seek(steps[at])
-                return True
-        return False
 
     def step_token(self, state: ViewState) -> RevealNext:
         """Stand still after the next token. What it gives has to be reduced BEFORE the next poll."""

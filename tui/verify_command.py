@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.recording import Recording
 from tui.recording_commands import ParserClass, read, say
+from tui.recording_work import counted
 from tui.terminal import Output
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def verify(words: Sequence[str], parser_class: ParserClass) -> int:
     parser = parser_class(
         prog="spec verify",
         description="Check every round of a recording again: acceptances from p, q and u, the draws from"
-        " the seed, what was committed, the counts. That needs no model. Exit code 1: something is wrong.",
+        " the seed, what was committed, the counts. That needs no model. Exit code 1: something is wrong, or"
+        " the file is damaged.",
     )
     parser.add_argument("recording", metavar="FILE", help="made with --record; - reads standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -46,7 +48,9 @@ def verify(words: Sequence[str], parser_class: ParserClass) -> int:
         "runs": recheck.runs,
         "rounds": recheck.rounds,
         "checks": recheck.checks,
+        "unfinished": recheck.unfinished,
         "whole": recording.whole,
+        "damage": recording.damage,
         "findings": [
             {
                 "run": found.run,
@@ -62,8 +66,8 @@ def verify(words: Sequence[str], parser_class: ParserClass) -> int:
     }
     if options.json:
         sys.stdout.write(json.dumps(told) + "\n")
-        return 1 if wrong else 0
-    looked = f"{recheck.runs} runs, {recheck.rounds:,} rounds, {recheck.checks:,} checks"
+        return 1 if wrong or recording.damage is not None else 0
+    looked = f"{counted(recheck.runs, 'run')}, {recheck.rounds:,} rounds, {recheck.checks:,} checks"
     for grade in Grade:
         of_grade = [found for found in findings if found.grade is grade]
         for found in of_grade[:_SHOWN]:
@@ -74,8 +78,18 @@ def verify(words: Sequence[str], parser_class: ParserClass) -> int:
     if repeated is not None:
         for line in _repeated_lines(repeated):
             say(line)
-    say(f"{looked}: " + (f"{len(wrong):,} are wrong" if wrong else "nothing is wrong"))
-    return 1 if wrong else 0
+    if recheck.unfinished:
+        say(f"{counted(recheck.unfinished, 'run')} without an end: the recording stops before it")
+    say(f"{looked}: {_verdict(len(wrong), recheck.checks, recording.damage)}")
+    return 1 if wrong or recording.damage is not None else 0
+
+
+def _verdict(wrong: int, checks: int, damage: str | None) -> str:
+    if wrong:
+        return f"{wrong:,} are wrong"
+    if damage is not None:
+        return "what could be read is sound, but the file is damaged"
+    return "nothing is wrong" if checks else "there is nothing to check"
 
 
 def _repeat(recording: Recording, findings: list[Finding]) -> Repeated:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.app import driven
 from support.pty_app import PtyApp
+from support.replays import one_run, record, recording, timed
 
 from engine.events import Round
 from engine.recording import read_recording
@@ -47,28 +48,49 @@ def arrived(source: ReplaySource) -> Jumped:
     raise AssertionError("it was not on its way")
 
 
-def test_a_round_is_skipped_to() -> None:
+def test_it_plays_from_a_round_on() -> None:
     now = [0.0]
     replay = open_recording(PATH, lambda: now[0]).source
-    assert replay.skip_to(5)
+    replay.seek_step(4)
     replay.play()
     there = arrived(replay)
     assert [round_.number for round_ in there.state.rounds] == [1, 2, 3, 4]
     assert told(replay) == []
     now[0] += 60.0
     assert told(replay)[0] == 5
-    assert not replay.skip_to(3)
 
 
 def test_it_plays_faster() -> None:
     now = [0.0]
     slow, fast = (open_recording(PATH, lambda: now[0], speed).source for speed in (1.0, 8.0))
     for source in (slow, fast):
-        source.skip_to(2)
+        source.seek_step(1)
         source.play()
         arrived(source)
     now[0] = 0.3
     assert len(told(fast)) > len(told(slow))
+
+
+def test_what_is_printed_leaves_nothing_out(tmp_path: Path) -> None:
+    now = [0.0]
+    source = open_recording(recording(tmp_path / "r.jsonl", 3_000), lambda: now[0]).source
+    source.play()
+    now[0] = 1e6
+    assert isinstance(next(iter(source.poll()), None), Jumped | None), "a screen goes where it should be"
+    source.seek(0)
+    arrived(source)
+    source.tells_all = True
+    source.play()
+    now[0] = 2e6
+    assert told(source) == [*range(1, 3_001)]
+
+
+def test_runs_are_printed_apart(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.jsonl", timed([*one_run(2), *one_run(2, number=2)]))
+    done = spec("replay", str(path), "--print", "--speed", "16")
+    first, second = done.stdout.decode().splitlines()
+    assert first == second == " w1.0 w1.3 w2.0 w2.1 w2.3"
+    assert b"note: run 2\n" in done.stderr
 
 
 @pytest.mark.parametrize("where", ["file", "pipe"])
@@ -84,6 +106,7 @@ def test_the_answer_is_printed(where: str) -> None:
     ("words", "said"),
     [
         (("--from", "99"), b"no round 99"),
+        (("--from", "0"), b"It has 19, from 1 on."),
         (("--speed", "0"), b"from 0.1 to 16"),
         ((), b"the app needs a terminal"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -14,7 +16,8 @@ from support.replays import HEADER, config_of, one_run, record, recording, timed
 from support.scripted import TARGET
 from textual.widgets import Static
 
-from engine.events import LoadFinished
+from engine.config import RecordConfig
+from engine.events import Failed, LoadFinished
 from tui.bookmarks import Bookmarks
 from tui.demo import load_demo, open_recording
 from tui.screens.verdict import VerdictModal
@@ -348,3 +351,105 @@ def test_a_recording_that_is_written_is_followed(tmp_path: Path) -> None:
             assert app.lab.state.finished is not None
 
     asyncio.run(go())
+
+
+def test_sixteen_times_its_pace_is_sixteen_times(tmp_path: Path) -> None:
+    """Whatever the screen's pace: what is due is taken before the next frame, or left out."""
+    events = [LoadFinished(0, 0, "target", TARGET, 1.0), *one_run(4_000)]
+    told = [dataclasses.replace(event, seq=at, t_ns=at * 5_000_000) for at, event in enumerate(events, 1)]
+    path = record(tmp_path / "r.jsonl", told)
+
+    async def go(app: Driven) -> None:
+        source = app.lab.replay
+        assert source is not None
+        source.clock.speed = 16.0
+        await app.press("space")
+        await asyncio.sleep(0.8)
+        await app.press("space")
+        app.lab.drain()
+        assert source.clock.time - source.time < 2.0, "at most a frame behind"
+        assert source.step > 1_000 or source.at_end
+
+    play(go, tmp_path, path)
+
+
+def test_a_fork_keeps_what_is_the_users_own(tmp_path: Path) -> None:
+    header = {**HEADER, "config": config_of(num_draft_tokens=3)}
+    path = recording(tmp_path / "r.jsonl", ROUNDS, header)
+
+    async def go(app: Driven) -> None:
+        mine = app.lab.config.model_copy(update={"record": RecordConfig(always=True)})
+        app.lab.config = mine
+        app.lab.seek_step(2)
+        await app.press("b", "down", "enter")
+        await app.until(lambda: app.lab.replay is None, "the fork")
+        assert app.lab.config.record.always
+        assert app.lab.config.ui == mine.ui
+        assert app.lab.config.sampling.seed == mine.sampling.seed
+
+    play(go, tmp_path, path)
+
+
+def test_a_recorded_failure_is_told_in_a_line(tmp_path: Path) -> None:
+    events = [*one_run(4)[:-1], Failed(0, 0, "OutOfMemory", "it does not \x1b[31m fit", None)]
+    path = record(tmp_path / "r.jsonl", timed(events))
+
+    async def go(app: Driven) -> None:
+        for count in (4, 2, 4):
+            app.lab.seek_step(count)
+            await app.pilot.pause()
+            assert len(app.app.screen_stack) == 1, "no dialog: it is over"
+        offer = str(app.app.live.query_one("#offer").content)  # type: ignore[attr-defined]
+        assert "it failed when it was recorded" in offer and "\x1b" not in offer
+
+    play(go, tmp_path, path)
+
+
+def test_a_file_that_is_gone_ends_the_waiting(tmp_path: Path) -> None:
+    ways: list[tuple[Callable[[Path], object], str]] = [
+        (lambda path: path.unlink(), "is gone"),
+        (lambda path: path.rename(path.with_suffix(".old")), "is gone"),
+        (lambda path: os.truncate(path, 500), "was cut short"),
+    ]
+    for number, (spoil, words) in enumerate(ways):
+        path = recording(tmp_path / f"{number}.jsonl", 3)
+        played = open_recording(path, follow=True)
+        source = played.source
+        source.seek_step(3)
+        while source.seeking:
+            list(source.poll())
+        assert list(source.poll()) == [] and source.tape.damage is None
+        spoil(path)
+        list(source.poll())
+        assert words in (source.tape.damage or "")
+
+
+def test_many_runs_are_gone_through_in_slices(tmp_path: Path) -> None:
+    events = [event for number in range(1, 120) for event in one_run(1, number=number)]
+    tape = open_recording(record(tmp_path / "r.jsonl", timed(events))).source.tape
+    bits = list(tape.state_at(len(tape)))
+    assert len(bits) > 119, "a bit of work a run at least"
+    *_, last = bits
+    assert last is not None and last.run == 119
+    *_, again = tape.state_at(tape.steps[60])
+    assert again is not None and again.run == 61
+
+
+def test_files_are_closed_when_they_are_left(tmp_path: Path) -> None:
+    path = recording(tmp_path / "r.jsonl", ROUNDS)
+
+    def open_files() -> int:
+        links = list(Path("/proc/self/fd").iterdir())
+        return sum(link.exists() and link.resolve() == path.resolve() for link in links)
+
+    async def go(app: Driven) -> None:
+        for _ in range(3):
+            app.app.play(open_recording(path))
+            await app.pilot.pause()
+        assert open_files() == 1
+        app.lab.seek_step(3)
+        await app.press("b")
+        await app.until(lambda: app.lab.replay is None, "the fork")
+        assert open_files() == 0
+
+    play(go, tmp_path, path)

@@ -150,7 +150,7 @@ def test_an_answer_that_ends_earlier(tmp_path: Path) -> None:
     async def test(here: Visit) -> None:
         await here.press("d")
         await here.until(lambda: "first difference: token 31" in here.text)
-        assert "A: has ended" in here.text
+        assert "A: no more tokens" in here.text
         last = here.shown()[-1]
         assert "word59" in last.partition("!")[2] and "word" not in last.partition("!")[0]
 
@@ -262,7 +262,7 @@ def test_a_damaged_file_is_compared_as_far_as_it_can_be_read(tmp_path: Path) -> 
         said = "\n".join(str(toast.message) for toast in here.app._notifications)
         assert "bad.jsonl, line 11" in said
         await here.press("d")
-        await here.until(lambda: "B: has ended" in here.text)
+        await here.until(lambda: "B: no more tokens" in here.text)
 
     visit(good, bad, test)
 

@@ -112,10 +112,9 @@ class _Builder:
             if isinstance(event, LoadFinished):
                 self._models.add(event)
             elif isinstance(event, RunStarted) and event.resumed and self._runs:
-                self._runs[-1].facts.target, self._runs[-1].facts.drafter = (
-                    self._models.target,
-                    self._models.drafter,
-                )
+                run = self._runs[-1]
+                run.facts.target, run.facts.drafter = self._models.target, self._models.drafter
+                run.facts.finished = run.statistics.timing = None  # it was no end
             elif isinstance(event, RunStarted):
                 self._origins = OriginText()
                 self._runs.append(RunReport(event, replace(self._models)))

@@ -195,7 +195,7 @@ class AnswersPane(LineView):
 def _told(tokens: tuple[Token, ...], at: int) -> str:
     """What came at an index, in words."""
     if at >= len(tokens):
-        return "has ended"
+        return "no more tokens"
     token = tokens[at]
     return f"id {token.id}, {mark_of(token)}, round {token.round}"
 

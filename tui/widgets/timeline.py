@@ -98,7 +98,9 @@ class Timeline(OneLine, can_focus=True):
         return words
 
     def _bar(self, source: ReplaySource, survey: Survey) -> list[Part]:
-        glyphs, total = self.glyphs, max(source.steps, 1)
+        glyphs, total = self.glyphs, source.steps
+        if not total:
+            return []
         here = self._cell_of(source.step - 1, total) if source.step else -1
         marked = {self._cell_of(mark, total) for mark in self._bookmarks if mark < total}
         parts: list[Part] = []

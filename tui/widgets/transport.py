@@ -155,7 +155,11 @@ class TransportBar(OneLine):
     @staticmethod
     def _pair(state: ViewState, config: Config, made: Made | None) -> str:
         if made is not None:
-            target, drafter = made.target, made.drafter
+            # A recording that began with models loaded tells of no load.
+            target = state.target.name if state.target else made.target
+            drafter = state.drafter.name if state.drafter else made.drafter
+            if state.settings is not None and state.settings.drafter != "model":
+                drafter = state.settings.drafter
         else:
             target = state.target.name if state.target else config.verify.model_name
             drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method
