@@ -11,7 +11,7 @@ from textual import work
 from engine.errors import SpeculateError
 from tui.app_commands import CommandApp
 from tui.launch import Launch
-from tui.recording_work import playable
+from tui.recording_work import checked_playable
 from tui.session_recorder import SessionRecorder
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LibraryApp(CommandApp):
         """Play a recording; what of it cannot be read is told."""
         self.say(f"Reading {path.name} ...")
         try:
-            demo, problem = await asyncio.to_thread(playable, path)
+            demo, problem = await asyncio.to_thread(checked_playable, path)
         except SpeculateError as error:
             self.show_error(error)
             return

@@ -13,7 +13,7 @@ from engine.recorded_config import recorded_config
 from tui.app_settings import SettingsApp
 from tui.bookmarks import Bookmarks
 from tui.clipboard import copy
-from tui.demo import Demo, Made, load_demo
+from tui.playable import Made, Playable, load_demo
 from tui.recording_work import check, check_text
 from tui.schedule import FASTEST, MAX_GAP_S, SLOWEST
 from tui.screens.message import Choice, ChoiceModal, TextModal
@@ -37,7 +37,7 @@ _MINE, _ITS = "mine", "its"
 class ReplayApp(SettingsApp):
     """Plays recordings."""
 
-    played: Demo | None = None
+    played: Playable | None = None
     """What is played, or was last."""
     survey: Survey | None = None
     bookmarks: Bookmarks | None = None
@@ -60,7 +60,7 @@ class ReplayApp(SettingsApp):
             return
         self.play(demo)
 
-    def play(self, demo: Demo) -> None:
+    def play(self, demo: Playable) -> None:
         """Show a recording, when what is on its way has ended."""
 
         def show() -> None:

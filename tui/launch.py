@@ -11,7 +11,7 @@ from engine.config import Config, Override, load_config
 from engine.context import Message, preset_context
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
-from tui.demo import Demo
+from tui.playable import Playable
 from tui.recording_folder import RecordingFolder
 
 DEFAULT_PRESET = "builtin"
@@ -30,7 +30,7 @@ class Launch:
     """Load the pair at once; what has to be fetched is asked for."""
     demo: bool = False
     """Play the shipped recording first."""
-    replay: Demo | None = None
+    replay: Playable | None = None
     """Play this recording first."""
     ascii: bool = False
     keymap: dict[str, str] = field(default_factory=dict)

@@ -13,8 +13,8 @@ from engine.recheck import Finding, Grade, Recheck
 from engine.recording import read_recording
 from engine.recording_file import RecordingFile
 from tui.atomic_file import write_atomic
-from tui.demo import Demo, open_recording
 from tui.export.forms import written
+from tui.playable import Playable, open_recording
 from tui.recording_folder import claimed, with_name_only
 
 _working: set[object] = set()
@@ -55,7 +55,7 @@ def export(path: Path, form: str, target: Path) -> None:
         write_atomic(target, text)
 
 
-def playable(path: Path) -> tuple[Demo, str]:
+def checked_playable(path: Path) -> tuple[Playable, str]:
     """A recording ready to be played, and what of it is known not to be readable, in words; "" for nothing.
     What else cannot be read is found when the replay comes there.
 

@@ -14,7 +14,7 @@ from tui.recording_commands import ParserClass
 from tui.terminal import Output
 
 if TYPE_CHECKING:
-    from tui.demo import Demo
+    from tui.playable import Playable
 
 _LONGEST_SLEEP_S = 0.2
 
@@ -33,7 +33,7 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
     parser.add_argument("--print", action="store_true", help="print it as a headless run is printed")
     parser.add_argument("--ascii", action="store_true", help="the app draws with ASCII signs only")
     options = parser.parse_args(words)
-    from tui.demo import open_recording
+    from tui.playable import open_recording
 
     if options.follow and options.recording == "-":
         raise UserError("--follow needs a file", "What comes through a pipe is read to its end first.")
@@ -84,7 +84,7 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _print(played: Demo) -> int:
+def _print(played: Playable) -> int:
     from engine.events import Event, RunStarted
     from tui.console import Console
     from tui.interrupts import Interrupts

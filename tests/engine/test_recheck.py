@@ -32,8 +32,8 @@ from engine.philox import uniform24
 from engine.recheck import Finding, Grade, Recheck
 from engine.recording import read_recording
 from tui.compare import tokens_of
-from tui.demo import PATH
 from tui.export.report import build_report
+from tui.playable import PATH
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

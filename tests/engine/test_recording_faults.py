@@ -21,12 +21,12 @@ from engine.recheck import Recheck
 from engine.recording import Recorder, read_recording
 from engine.recording_file import RecordingFile
 from tui.compare import compare_runs
-from tui.demo import PATH, made_with
 from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import build_report
 from tui.export.tables import as_csv, as_json
+from tui.playable import PATH, made_with
 from tui.source import ReplayClock, ReplaySource
 from tui.state import Jumped, ViewState, reduce
 from tui.survey import MarkerKind, Survey

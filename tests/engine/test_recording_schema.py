@@ -11,7 +11,7 @@ import pytest
 
 from engine.event_json import KINDS
 from engine.recording_schema import format_tables, recording_schema
-from tui.demo import PATH
+from tui.playable import PATH
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW = "run: python -m engine.recording_schema docs"

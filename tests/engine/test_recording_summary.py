@@ -22,8 +22,8 @@ from engine.recording import Recorder, read_recording
 from engine.recording_file import RecordingFile
 from engine.recording_summary import RecordingSummary, model_names, summarise
 from engine.stats import Statistics
-from tui.demo import PATH
 from tui.export.report import build_report
+from tui.playable import PATH
 
 HEADER: dict[str, object] = {
     "target": {"name": "org/target"},

@@ -11,8 +11,8 @@ from support.story import opening
 
 from engine.events import Event
 from engine.recording import read_recording
-from tui.demo import PATH
 from tui.export.report import Report, build_report
+from tui.playable import PATH
 
 MARKUP = (
     "<script>alert(1)</script>",

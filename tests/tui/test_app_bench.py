@@ -16,7 +16,7 @@ from tui.bench.frames import rounds_without_end
 from tui.bench.live import SCREENS
 from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, replay_rows, rest_rows, speed_rows, start_rows
 from tui.bench.terminal import Terminal, TerminalError
-from tui.demo import PATH
+from tui.playable import PATH
 
 ECHO = """\
 import json, os, sys, time

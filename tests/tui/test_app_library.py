@@ -14,7 +14,7 @@ from support.recordings import Shelf
 
 from engine.config import RecordConfig
 from engine.recording import read_recording
-from tui.recording_work import playable
+from tui.recording_work import checked_playable
 from tui.screens.library import LibraryScreen
 from tui.state import Phase
 from tui.widgets.transport import TransportBar
@@ -151,9 +151,9 @@ def test_reading_does_not_hold_up_the_screen(tmp_path: Path, monkeypatch: pytest
     def slow(path: Path) -> object:
         threads.append(threading.current_thread())
         assert go.wait(30)
-        return playable(path)
+        return checked_playable(path)
 
-    monkeypatch.setattr("tui.app_library.playable", slow)
+    monkeypatch.setattr("tui.app_library.checked_playable", slow)
 
     async def test() -> None:
         async with driven(tmp_path, recordings=shelf.recordings) as app:

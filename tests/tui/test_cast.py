@@ -16,8 +16,8 @@ from support.nasty import OBEYED
 
 from engine.events import Event, Round, Verdict
 from engine.recording import Recording, read_recording
-from tui.demo import PATH
 from tui.export.cast import as_cast
+from tui.playable import PATH
 from tui.safe_text import visible_bytes
 
 _STYLE = re.compile("\x1b\\[[0-9;]*m")

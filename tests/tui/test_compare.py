@@ -16,8 +16,8 @@ from engine.recording import read_recording
 from tui import recording_commands
 from tui.cli import Parser
 from tui.compare import chosen_run, compare_runs, tokens_of
-from tui.demo import PATH
 from tui.export.report import RunReport, build_report
+from tui.playable import PATH
 
 
 def run(*rounds: Event, **started: object) -> RunReport:

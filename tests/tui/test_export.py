@@ -19,12 +19,12 @@ from support.scripted import make_round
 
 from engine.events import BaselineFinished, EndReason, Event, RunFinished, Verdict
 from engine.recording import Recorder, read_recording
-from tui.demo import PATH
 from tui.export.cast import as_cast
 from tui.export.html import as_html
 from tui.export.markdown import as_markdown
 from tui.export.report import Report, build_report
 from tui.export.tables import COLUMNS, as_csv, as_json
+from tui.playable import PATH
 
 FORMATS = {"html": as_html, "md": as_markdown, "json": as_json, "csv": as_csv}
 

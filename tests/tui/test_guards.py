@@ -14,11 +14,11 @@ from engine.context import Message, preset_context
 from engine.errors import ConfigError
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
-from tui.demo import PATH, load_demo
 from tui.guards import guarded_stderr
 from tui.keymap import load_keymap
 from tui.keys import known_ids
 from tui.launch import first_launch, launch_with
+from tui.playable import PATH, load_demo
 
 ROOT = Path(__file__).parents[2]
 CONFIG = parse_config('[draft]\nmethod = "lookup"\n[verify]\nmodel_name = "scripted"\n', "test")

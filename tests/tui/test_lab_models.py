@@ -13,9 +13,9 @@ from engine.context import Message
 from engine.errors import ModelNotFound
 from engine.events import Event, Origin
 from tui.changes import with_values
-from tui.demo import load_demo
 from tui.history import History
 from tui.plan import Plan
+from tui.playable import load_demo
 from tui.state import Phase, ViewState
 
 # -- settings and models

@@ -17,7 +17,7 @@ from support.replays import one_run, record, recording, timed
 from engine.events import Round
 from engine.recording import read_recording
 from tui.conversation import Conversation
-from tui.demo import PATH, open_recording
+from tui.playable import PATH, open_recording
 from tui.source import ReplaySource
 from tui.state import Jumped
 

@@ -19,7 +19,7 @@ from textual.widgets import Static
 from engine.config import RecordConfig
 from engine.events import Failed, LoadFinished
 from tui.bookmarks import Bookmarks
-from tui.demo import load_demo, open_recording
+from tui.playable import load_demo, open_recording
 from tui.screens.verdict import VerdictModal
 from tui.state import Phase, visible_output
 from tui.widgets.timeline import Timeline

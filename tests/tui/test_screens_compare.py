@@ -13,7 +13,7 @@ from support.recordings import Shelf, answer, record
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
-from tui.demo import PATH
+from tui.playable import PATH
 from tui.screens.compare import CompareScreen
 from tui.screens.message import ChoiceModal, ErrorModal
 from tui.themes import ThemedApp

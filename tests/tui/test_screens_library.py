@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList
 
 from engine.event_json import dump_line
 from engine.recording_summary import RecordingSummary, summarise
-from tui.demo import PATH
+from tui.playable import PATH
 from tui.screens.compare import CompareScreen
 from tui.screens.library import LibraryScreen
 from tui.screens.message import ChoiceModal, ConfirmModal, ErrorModal, TextModal

@@ -13,7 +13,7 @@ from engine.config import load_config
 from engine.events import Event, Round
 from engine.recording import read_recording
 from tui.bench.played import PRESET, Played, play
-from tui.demo import PATH
+from tui.playable import PATH
 
 SETTLE_S = 0.04
 """After a frame: what it drags behind it is painted by then."""

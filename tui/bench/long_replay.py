@@ -16,7 +16,7 @@ from engine.events import Round
 from engine.recording import Recorder, read_recording
 from tui.bench.frames import rounds_without_end
 from tui.bench.played import PRESET, Played, play
-from tui.demo import PATH, open_recording
+from tui.playable import PATH, open_recording
 
 ROUND_NS = 70_000_000
 OPENED = 5

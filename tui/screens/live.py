@@ -19,7 +19,7 @@ from engine.config import Config
 from tui.actions import PANES
 from tui.clipboard import say_copied
 from tui.conversation import Conversation
-from tui.demo import Made
+from tui.playable import Made
 from tui.source import ReplaySource
 from tui.state import Phase, ViewState
 from tui.survey import Survey

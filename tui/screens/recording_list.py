@@ -17,7 +17,7 @@ from textual.widgets import Button, Input, Static
 
 from engine.errors import Cancelled, RecordingError
 from engine.recording_summary import summarise
-from tui import demo
+from tui import playable
 from tui.recording_folder import Entry, RecordingFolder, with_name_only
 from tui.recording_work import at_work
 from tui.screens.dialog import Dialog, plain
@@ -54,7 +54,7 @@ class RecordingList(Dialog[Path | None]):
         folder: RecordingFolder,
         use_of: Callable[[Path], str] = lambda _: "",
         known: Known | None = None,
-        shipped: Path = demo.PATH,
+        shipped: Path = playable.PATH,
     ) -> None:
         super().__init__()
         self._folder, self._use_of, self._shipped = folder, use_of, shipped

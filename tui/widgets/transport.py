@@ -14,8 +14,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
-from tui.demo import Made
 from tui.glyphs import Glyphs, bar, glyph_set
+from tui.playable import Made
 from tui.safe_text import visible
 from tui.state import Phase, ViewState
 

@@ -36,7 +36,7 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
+class Playable:
     """A recording, ready to be played."""
 
     source: ReplaySource
@@ -46,7 +46,7 @@ class Demo:
     """Its file; None for one that came through a pipe."""
 
 
-def load_demo(path: Path = PATH, now: Callable[[], float] = monotonic) -> Demo | None:
+def load_demo(path: Path = PATH, now: Callable[[], float] = monotonic) -> Playable | None:
     """The shipped recording; None where there is none, or none that can be read: it is no reason not to
     start."""
     try:
@@ -57,7 +57,7 @@ def load_demo(path: Path = PATH, now: Callable[[], float] = monotonic) -> Demo |
 
 def open_recording(
     path: str | Path, now: Callable[[], float] = monotonic, speed: float = 1.0, *, follow: bool = False
-) -> Demo:
+) -> Playable:
     """A recording, ready to be played from its beginning at so many times its pace.
 
     Args:
@@ -76,7 +76,7 @@ def open_recording(
     return played if is_pipe else replace(played, path=Path(path))
 
 
-def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0) -> Demo:
+def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: float = 1.0) -> Playable:
     """A tape, ready to be played.
 
     Args:
@@ -87,7 +87,7 @@ def to_play(tape: Tape, name: str, now: Callable[[], float] = monotonic, speed: 
     """
     context = tape.header.get("context")
     messages = messages_from(context, name) if context else ()
-    return Demo(ReplaySource(tape, ReplayClock(now, speed)), messages, made_with(tape.header))
+    return Playable(ReplaySource(tape, ReplayClock(now, speed)), messages, made_with(tape.header))
 
 
 def _is_pipe(path: str | Path) -> bool:
