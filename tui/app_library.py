@@ -57,6 +57,7 @@ class LibraryApp(CommandApp):
         except SpeculateError as error:
             self.show_error(error)
             return
+        self.clear_notifications()
         if problem:
             self.say(problem, "warning")
         self.play(demo)

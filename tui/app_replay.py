@@ -125,6 +125,10 @@ class ReplayApp(SettingsApp):
         ahead = [speed for speed in SPEEDS if (speed - clock.speed) * by > 1e-9]
         if ahead:
             clock.speed = min(ahead, key=lambda speed: abs(speed - clock.speed))
+        else:
+            self._say_alone(
+                f"{'Slower' if by < 0 else 'Faster'} than {clock.speed:g} times its pace it cannot be."
+            )
         self.lab.on_change()
 
     def action_replay_loop(self) -> None:
@@ -214,7 +218,7 @@ class ReplayApp(SettingsApp):
             return
         from tui.screens.verdict import VerdictModal
 
-        self.say("Every round is checked again ...")
+        self._say_alone("Every round is checked again ...")
         try:
             checked = await asyncio.to_thread(check, path, lambda: self.lab.replay is None, lambda *_: None)
         except Cancelled:
@@ -222,6 +226,8 @@ class ReplayApp(SettingsApp):
         except SpeculateError as error:
             self.show_error(error)
             return
+        finally:
+            self.clear_notifications()
         verdict, lines = check_text(checked)
         self.push_screen(VerdictModal(verdict, lines, sound=checked.is_sound))
 

@@ -57,6 +57,8 @@ class ReplayLab(RunLab):
     def back_round(self) -> None:
         """One round back, then stand still."""
         if self.replay is not None:
+            if not self.replay.step:
+                self.say("This is the beginning of the recording.")
             self.replay.back_round()
             self._arrive()
 
@@ -91,6 +93,10 @@ class ReplayLab(RunLab):
         self.open(talk)
         if shown is not None:
             self.history.keep(talk.messages, shown, plan)
+            found = self.history.find(talk.messages, self.state)
+            if found is not None:
+                self.state, self.plan = found
+                self.on_change()
 
     def open(self, conversation: Conversation) -> None:
         """Go on with another conversation; the panes forget the run."""

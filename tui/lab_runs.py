@@ -14,6 +14,8 @@ from tui.lab_core import LabCore
 from tui.plan import Plan
 from tui.state import Paused, Phase, Resumed, RevealAll, RevealNext, needs_round
 
+AT_END = "This is the end of the recording. Space plays it again."
+
 
 class RunLab(LabCore):
     """Starts, pauses, steps and ends runs. ``tui.lab`` has what else the user works with."""
@@ -141,7 +143,9 @@ class RunLab(LabCore):
 
     def next_round(self) -> None:
         """One round, then stand still."""
-        if self.replay is not None:
+        if self.replay is not None and self.replay.at_end:
+            self.say(AT_END)
+        elif self.replay is not None:
             self.replay.step_round()
             self.act(Paused(), RevealAll())
         elif self.running:
@@ -153,7 +157,9 @@ class RunLab(LabCore):
     def next_token(self) -> None:
         """Show the next token; the engine, or the replay, goes one round ahead of what is shown."""
         needs = needs_round(self.state)
-        if self.replay is not None:
+        if self.replay is not None and self.replay.at_end and needs:
+            self.say(AT_END)
+        elif self.replay is not None:
             self.act(Paused(), self.replay.step_token(self.state))
         elif self.running or not needs:
             self.act(RevealNext())

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import UserError
@@ -49,22 +50,13 @@ def replay(words: Sequence[str], parser_class: ParserClass) -> int:
         _keys_from_terminal()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("the app needs a terminal", "Add --print to play it without one.")
-    from engine.config import load_config
-    from tui.conversation import Conversation
-    from tui.conversation_store import ConversationStore
     from tui.keymap import load_keymap
-    from tui.launch import DEFAULT_PRESET, Launch
+    from tui.launch import first_launch
     from tui.start import run_app
 
-    launch = Launch(
-        load_config(DEFAULT_PRESET),
-        Conversation(),
-        ConversationStore(),
-        ascii=options.ascii or Output(sys.stdout).ascii_only,
-        keymap=load_keymap(),
-        replay=played,
-    )
-    return run_app(launch)
+    ascii_only = options.ascii or Output(sys.stdout).ascii_only
+    launch = first_launch(ascii_only=ascii_only, keymap=load_keymap())
+    return run_app(replace(launch, demo=False, replay=played))
 
 
 def _keys_from_terminal() -> None:

@@ -86,7 +86,7 @@ def verify(words: Sequence[str], parser_class: ParserClass) -> int:
 
 def _verdict(wrong: int, checks: int, damage: str | None) -> str:
     if wrong:
-        return f"{wrong:,} are wrong"
+        return "1 is wrong" if wrong == 1 else f"{wrong:,} are wrong"
     if damage is not None:
         return "what could be read is sound, but the file is damaged"
     return "nothing is wrong" if checks else "there is nothing to check"

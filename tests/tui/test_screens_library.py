@@ -287,7 +287,7 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, begi
         assert "There is a file of that name." in here.text
         field.value = f"out.{form}"
         await here.press("enter")
-        await here.until(lambda: f"Wrote out.{form}" in here.said)
+        await here.until(lambda: f"out.{form}" in here.said)
 
     visit(shelf, test)
     assert (tmp_path / f"third.{form}").read_text() == "mine"

@@ -183,7 +183,7 @@ class LibraryScreen(RecordingList):
         except SpeculateError as error:
             self.app.push_screen(ErrorModal.of(error))
         else:
-            self.app.notify(self.safe(f"Wrote {name}", ""), markup=False)
+            self.app.notify(self.safe(f"Wrote {user_path(name).absolute()}", ""), markup=False)
 
     @work(group="check")
     async def _verify(self, row: RecordingRow) -> None:
