@@ -133,7 +133,7 @@ def test_screens_are_left_at_rest(tmp_path: Path, model: str) -> None:
 
 def test_every_screen_has_a_name_of_its_own() -> None:
     assert len(SCREENS) >= 12
-    assert [*ROWS] == ["start", "speed", "keys", "frames", "rest"]
+    assert [*ROWS] == ["start", "speed", "keys", "frames", "replay", "rest"]
 
 
 def test_the_table_and_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

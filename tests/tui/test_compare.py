@@ -108,7 +108,7 @@ def test_the_command_says_where_they_part(tmp_path: Path, capsys: pytest.Capture
     assert compare([str(PATH), str(cut)], Parser) == 0
     out = capsys.readouterr().out
     assert "part at token" in out
-    assert "(it ends here)" in out
+    assert "(no more tokens)" in out
     assert "speedup" in out
     assert compare([str(PATH), str(cut), "--json"], Parser) == 0
     told = json.loads(capsys.readouterr().out)

@@ -386,7 +386,7 @@ def test_names_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ascii
 
     async def test(here: Visit) -> None:
         assert len(here.titles) == len(nasty_names()) + 1
-        for title in here.titles:
+        for title in here.titles[:: 3 if ascii_only else 1]:
             await here.choose(title)
             assert_harmless(here.app)
             for keys, leave in (
