@@ -151,9 +151,18 @@ def _object(kind: Any) -> Decoder:
         entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING
     }
 
+    in_order = tuple(decoders.items())
+
     def decode(value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"{kind.__name__} must be an object")
+        try:  # the usual line has every field, and each fits: a recording has a hundred of them a round
+            return kind(*[decoder(value[name]) for name, decoder in in_order])
+        except (KeyError, ValueError, OverflowError):
+            return slowly(value)
+
+    def slowly(value: dict[str, Any]) -> Any:
+        """With what is missing filled in; names the field that does not fit."""
         found = {}
         for name, decoder in decoders.items():
             if name not in value:

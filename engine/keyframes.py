@@ -9,7 +9,7 @@ from engine.measures import Measures
 from engine.run_fold import RunFold
 from engine.stats import Statistics
 
-KEYFRAME_EVERY = 64
+KEYFRAME_EVERY = 32
 """Rounds (or plain steps) of a run between two keyframes."""
 _LONGEST_MS = 2.0**53
 _MOST_TOKENS = 2**31

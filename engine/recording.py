@@ -4,7 +4,7 @@ First line::
 
     {"format": "naive-speculate-recording", "version": 1, ...what the session says of itself}
 
-Then one line an event, ``{"event": "Round", ...fields}``, and after every 64 rounds of a run a
+Then one line an event, ``{"event": "Round", ...fields}``, and after every 32 rounds of a run a
 ``{"event": "keyframe", ...}`` that lets a reader start there. The file is ASCII, so that ``cat`` shows it
 safely. Bytes are text where they are UTF-8, else a list of byte values. Floats come back bit for bit.
 

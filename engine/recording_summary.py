@@ -1,7 +1,7 @@
 """What a recording comes to, for a list: its models, its length, its measures; without reading it whole.
 
 Of each run the last keyframe is read, and the few lines behind it: a file of 100,000 rounds costs its scan
-for line ends and at most 64 rounds.
+for line ends and at most 32 rounds.
 """
 
 from __future__ import annotations

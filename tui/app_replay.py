@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 from textual import on, work
 from textual.timer import Timer
@@ -67,6 +68,7 @@ class ReplayApp(SettingsApp):
             self.played = demo
             self.survey = Survey(demo.source.tape)
             self.bookmarks = Bookmarks(demo.source.tape.header)
+            gc.freeze()  # one full collection of what the imports brought would cost a seek its time
             self._read_on()
             self.lab.play(demo.source, demo.messages)
 

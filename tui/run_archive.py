@@ -6,7 +6,7 @@ A line that cannot be read gives a round without tokens, or tokens without text;
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from engine.events import Origin, PlainStep, Round, TargetToken
@@ -15,8 +15,9 @@ from tui.run_changes import token_of, tokens_of
 from tui.tape_frames import Events, Frames
 from tui.view import OutputToken, ViewState
 
-_ROUNDS_KEPT = 1024
+_ROUNDS_KEPT = 256
 _CHUNKS_KEPT = 32
+Step = Round | PlainStep
 UNREADABLE = "this line of the recording is damaged"
 """Why a round has no tokens."""
 
@@ -35,7 +36,7 @@ class RunArchive:
         self._events, self._file, self._frames = events, file, frames
         self._run_ends = lru_cache(1)(self._ends)
         self._step = lru_cache(_ROUNDS_KEPT)(self._read)
-        self._tokens = lru_cache(_CHUNKS_KEPT)(self._chunk)
+        self._chunk = lru_cache(_CHUNKS_KEPT)(self._make_chunk)
 
     def chunks(self, steps: int) -> int:
         """How many chunks of text there are after so many rounds or plain steps."""
@@ -64,8 +65,7 @@ class RunArchive:
         at = bisect_right(lines, index, key=self._tokens_at)
         if at == len(lines):
             return _lost(index)
-        first, tokens = self._tokens(lines[at - 1] if at else None, lines[at])
-        return tokens[index - first] if index - first < len(tokens) else _lost(index)
+        return self._chunk(lines[at - 1] if at else None, lines[at]).token(index)
 
     def _lines(self) -> Sequence[int]:
         """The keyframes of the run, the tokens of each not fewer than of those before it."""
@@ -85,24 +85,12 @@ class RunArchive:
         fold = self._frames.fold(line)
         return 0 if fold is None else fold.tokens
 
-    def _chunk(self, before: int | None, end: int) -> tuple[int, list[OutputToken]]:
-        """The tokens between two keyframes, and the index of their first one."""
+    def _make_chunk(self, before: int | None, end: int) -> Chunk:
         begin = self.begun.fold if before is None else self._frames.fold(before)
         done = self._frames.fold(end)
-        tokens: list[OutputToken] = []
         if begin is None or done is None:
-            return 0, tokens
-        for index in range(begin.steps, done.steps):
-            event = self._step(index)
-            if event is None:
-                continue
-            if event.taken_back:
-                del tokens[-event.taken_back :]
-            if isinstance(event, Round):
-                tokens += tokens_of(event, index)
-            else:
-                tokens.append(token_of(event, begin.tokens + len(tokens)))
-        return begin.tokens, tokens
+            return Chunk(self._step, 0, 0, 0)
+        return Chunk(self._step, begin.steps, done.steps, done.tokens)
 
     def _read(self, index: int) -> Round | PlainStep | None:
         at = self.run.first_step + index
@@ -110,6 +98,44 @@ class RunArchive:
             return None
         event = self._events.event(self._file.line_of_step(at))
         return event if isinstance(event, Round | PlainStep) else None
+
+
+class Chunk:
+    """The tokens between two keyframes. They are looked up from the end, as far as they are asked for.
+
+    Args:
+        step: gives the run's rounds and plain steps.
+        begin: rounds up to the first keyframe.
+        end: rounds up to the second one.
+        tokens: of the answer at the second one.
+    """
+
+    def __init__(self, step: Callable[[int], Step | None], begin: int, end: int, tokens: int) -> None:
+        self._step, self._begin, self._next = step, begin, end
+        self._first = tokens  # index of the first one that was looked up
+        self._tokens: list[OutputToken] = []
+        self._back = 0  # tokens of earlier rounds that were taken back
+
+    def token(self, index: int) -> OutputToken:
+        """The token of the answer at an index."""
+        while index < self._first and self._next > self._begin:
+            self._next -= 1
+            event = self._step(self._next)
+            if event is not None:
+                self._prepend(event)
+        at = index - self._first
+        return self._tokens[at] if 0 <= at < len(self._tokens) else _lost(index)
+
+    def _prepend(self, event: Step) -> None:
+        if isinstance(event, Round):
+            made = tokens_of(event, self._next)
+        else:
+            made = [token_of(event, self._first - 1)]
+        withdrawn = min(self._back, len(made))
+        self._back += event.taken_back - withdrawn
+        made = made[: len(made) - withdrawn]
+        self._tokens[:0] = made
+        self._first -= len(made)
 
 
 def _unreadable(index: int) -> Round:

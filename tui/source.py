@@ -269,8 +269,9 @@ class ReplaySource:
             self.clock.play()
 
     def pause(self) -> None:
-        """Stand still."""
+        """Stand still, where it was told to."""
         self.clock.pause()
+        self.clock.jump(self.time)
 
     def restart(self) -> None:
         """Begin again."""

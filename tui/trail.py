@@ -57,6 +57,10 @@ class Trail(Sequence[T], Generic[T]):
             return self._of([], length, length, self._archive)
         return self._of(self._items, length, self.archived, self._archive)
 
+    def holds(self, index: int, item: T) -> bool:
+        """Whether the very item stands there, in memory."""
+        return self.archived <= index < self._length and self._items[index - self.archived] is item
+
     def _at(self, index: int) -> T:
         return self._archive(index) if index < self.archived else self._items[index - self.archived]
 

@@ -143,7 +143,7 @@ def test_keyframes_hold_what_came_before(tmp_path: Path) -> None:
     told = [start, settings_event, *rounds(150)]
     record(tmp_path / "r.jsonl", told)
     read = read_recording(tmp_path / "r.jsonl")
-    assert [frame.number for frame in read.keyframes] == [64, 128]
+    assert [frame.number for frame in read.keyframes] == [32, 64, 96, 128]
     for frame in read.keyframes:
         before = [e for e in read.events if isinstance(e, Round) and e.number <= frame.number]
         stats = Statistics()
@@ -154,15 +154,16 @@ def test_keyframes_hold_what_came_before(tmp_path: Path) -> None:
         assert frame.fold.text == sum(len(event.text) for event in before)
         assert (frame.fold.run, frame.fold.settings_id, frame.seq) == (5, 1, before[-1].seq)
     lines = (tmp_path / "r.jsonl").read_bytes().splitlines()
-    assert parse_line(lines[3 + 64])["event"] == "keyframe"
-    assert b"w1.0" not in lines[3 + 64]
+    assert parse_line(lines[3 + 32])["event"] == "keyframe"
+    assert b"w1.0" not in lines[3 + 32]
 
 
 def test_plain_steps_have_keyframes_too(tmp_path: Path) -> None:
     steps: list[Event] = [PlainStep(n, n, n, 5, b"ab", "ab", None, 0, 1.0, 0.5) for n in range(1, 70)]
     record(tmp_path / "r.jsonl", steps)
-    (frame,) = read_recording(tmp_path / "r.jsonl").keyframes
-    assert (frame.number, frame.fold.tokens, frame.fold.text) == (64, 64, 128)
+    first, second = read_recording(tmp_path / "r.jsonl").keyframes
+    assert (first.number, first.fold.tokens, first.fold.text) == (32, 32, 64)
+    assert (second.number, second.fold.tokens, second.fold.text) == (64, 64, 128)
 
 
 def test_cut_at_every_byte(tmp_path: Path) -> None:

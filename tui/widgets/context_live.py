@@ -8,8 +8,8 @@ from tui.state import Phase, Trail, ViewState, visible_text
 from tui.widgets.context_rows import Look, new_flow, text_row, thinking_rows, title_row
 from tui.widgets.rows import Piece, Row, clip_row
 
-_AT_FIRST = 128
-"""Chunks of text that are laid out of an answer whose beginning is in no memory."""
+_ROWS_AT_FIRST = 40
+"""Rows, about, that are laid out of an answer whose beginning is in no memory."""
 
 
 class LiveAnswer:
@@ -41,9 +41,9 @@ class LiveAnswer:
         """
         chunks, thinking = visible_text(state), state.thinking
         known = len(self._chunks)
-        goes_on = len(chunks) >= known and (not known or chunks[known - 1] is self._chunks[known - 1])
+        goes_on = len(chunks) >= known and (not known or chunks.holds(known - 1, self._chunks[-1]))
         if not goes_on or not known:
-            self._left_out = max(len(chunks) - _AT_FIRST, 0) if chunks.archived else 0
+            self._left_out = max(len(chunks) - _at_first(state, look), 0) if chunks.archived else 0
         head = self._titles(state, look, number)
         if self._left_out and not self._hides_thinking_only(state):
             text = f"{look.glyphs.ellipsis} {self._left_out:,} rounds before"
@@ -87,6 +87,12 @@ class LiveAnswer:
         if state.thinking.count:
             rows += thinking_rows(look, "", state.thinking.count, "tokens", unfolded=False)
         return rows
+
+
+def _at_first(state: ViewState, look: Look) -> int:
+    """Chunks of text that fill the rows at first."""
+    length = max(state.fold.text / max(state.fold.steps, 1), 1.0)  # of a chunk, in characters
+    return round(_ROWS_AT_FIRST * look.text_width / length) + 1
 
 
 def is_live(state: ViewState, live_at: int | None) -> bool:

@@ -27,7 +27,7 @@ _EMPTY = {
 }
 _MORE = 2048
 """Tokens that are laid out more when the view comes to those that are left out."""
-_NEAR = 128
+_NEAR = 32
 """Tokens in which the beginning of a line is looked for."""
 _NO_ANSWER = "No answer yet. Send a message, or start the run: the answer appears here, token by token."
 
@@ -116,13 +116,17 @@ class OutputPane(LineView):
         known = len(self._output)
         if len(output) < known or min(thinking, known) != self._thinking:
             return False
-        return not known or output[known - 1] is self._output[-1]
+        return not known or output.holds(known - 1, self._output[-1])
 
     def _left_out(self) -> int:
         """Leading tokens that are not laid out at first: what a replay jumped over is in no memory, and a
         screen shows the end."""
-        room = self.page * self.row_width // 2
-        return self._line_from(max(len(self._output) - room, 0)) if self._output.archived else 0
+        if not self._output.archived:
+            return 0
+        fold = self._state.fold
+        length = max(fold.text / max(fold.tokens, 1), 1.0)  # of a token, in characters
+        room = round(self.page * self.row_width / length) + self.page
+        return self._line_from(max(len(self._output) - room, 0))
 
     def _line_from(self, start: int) -> int:
         """A token from ``start`` on that begins a line, if there is one near: there rows are broken as if all
@@ -135,7 +139,7 @@ class OutputPane(LineView):
     def _show_more(self) -> None:
         """Lay out some of the tokens that were left out; what is on screen stays where it is."""
         top, y = self._rows.start, self.scroll_offset.y
-        start = self._line_from(max(top - _MORE, 0))
+        start = self._line_from(top - _MORE) if top > _MORE + _NEAR else 0
         came = self._rows.prepend(self._output, start)
         if came is None:
             self._lay_out_from(start)

@@ -90,7 +90,7 @@ class RoundsPane(LineView):
         goes_on = (
             before.run == state.run
             and len(rounds) >= known
-            and (not known or rounds[known - 1] is self._rounds[-1])
+            and (not known or rounds.holds(known - 1, self._rounds[-1]))
         )
         first = self.row_total() if goes_on else 0
         if self._revealed is not None and goes_on:
