@@ -20,8 +20,9 @@ from engine.config import parse_config
 from engine.context import Message
 from engine.errors import DiskError, InvariantError, RecordingError
 from engine.event_json import KINDS, dump_line, from_json, parse_line, to_json
-from engine.events import Event, LoadFinished, Notice, PlainStep, Round, RunStarted, SegmentStarted
+from engine.events import EndReason, Event, LoadFinished, Notice, PlainStep, Round, RunStarted, SegmentStarted
 from engine.recording import Recorder, read_recording
+from engine.run_fold import RunFold
 from engine.stats import Statistics
 
 HEADER = {"versions": {"torch": "2.13.0"}, "seed": 7, "note": "caf\u00e9 \u202e \ud800"}
@@ -358,3 +359,13 @@ def test_what_json_cannot_hold_is_our_mistake() -> None:
         dump_line({"x": float("nan")})
     with pytest.raises(InvariantError):
         dump_line({"x": object()})
+
+
+def test_tokens_are_taken_back_at_an_end_only(tmp_path: Path) -> None:
+    withdrawn = dataclasses.replace(make_round(2, 2, 1), taken_back=1)
+    record(tmp_path / "r.jsonl", [make_round(1, 2, 2), withdrawn])
+    with pytest.raises(RecordingError, match="without an end"):
+        read_recording(tmp_path / "r.jsonl")
+    fold = RunFold().after(make_round(1, 1, 1))
+    more = dataclasses.replace(make_round(2, 1, 1, cut=EndReason.STOP), taken_back=1_000)
+    assert fold.after(more).tokens == len(more.tokens), "no more than there are"

@@ -14,7 +14,8 @@ from support.recordings import Shelf
 
 from engine.config import RecordConfig
 from engine.recording import read_recording
-from tui.recording_work import checked_playable
+from tui.playable import open_recording
+from tui.recording_work import at_work, checked_playable
 from tui.screens.library import LibraryScreen
 from tui.state import Phase
 from tui.widgets.transport import TransportBar
@@ -185,5 +186,33 @@ def test_no_screen_of_it_keeps_the_processor_busy(tmp_path: Path) -> None:
                 begin = sum(os.times()[:2])
                 await asyncio.sleep(2.0)
                 assert sum(os.times()[:2]) - begin < 0.2, app.screen
+
+    run(test)
+
+
+def test_a_file_that_is_played_is_known_by_any_path(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    path, link = shelf.put("one.jsonl"), tmp_path / "link.jsonl"
+    link.symlink_to(path)
+
+    async def test() -> None:
+        async with driven(tmp_path, recordings=shelf.recordings) as app:
+            app.app.play(open_recording(link))
+            await app.until(lambda: app.lab.replay is not None, "the recording")
+            assert app.app.use_of_recording(path) == "is being played"
+            assert app.app.use_of_recording(tmp_path / "other.jsonl") == ""
+            app.lab.go_live()
+            assert app.app.use_of_recording(path) == ""
+
+    run(test)
+
+
+def test_a_race_waits_for_work_on_files(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as app:
+            with at_work():
+                await app.press("A")
+                assert "start the race when that is done" in app.said
+            assert app.app.racing is None
 
     run(test)

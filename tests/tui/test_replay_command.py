@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,30 @@ def test_a_file_that_is_written_is_printed_as_it_grows(tmp_path: Path) -> None:
         assert printed == said
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def test_a_pipe_with_a_name_is_read_to_its_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(PATH.read_bytes(),))
+    writer.start()
+    done = spec("replay", str(pipe), "--print", "--speed", "16")
+    writer.join(30)
+    assert done.returncode == 0
+    assert done.stdout.decode().strip() == answer().strip()
+
+
+def test_a_damaged_file_is_not_called_sound(tmp_path: Path) -> None:
+    lines = PATH.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "damaged.jsonl"
+    path.write_bytes(b"".join([*lines[:300], b"{oh\n", *lines[301:]]))
+    done = spec("verify", str(path))
+    assert done.returncode == 1
+    assert b"the file is damaged" in done.stdout and b"nothing is wrong" not in done.stdout
+    path.write_bytes(b"".join(lines[:300]))
+    done = spec("verify", str(path))
+    assert done.returncode == 0, "it was cut between two lines, as by a kill"
+    assert b"1 run without an end" in done.stdout
 
 
 def test_a_pipe_is_not_followed() -> None:
