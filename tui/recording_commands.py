@@ -115,6 +115,8 @@ def _compare(words: Sequence[str], parser_class: ParserClass) -> int:
 
 
 def _comparison_lines(comparison: Comparison) -> Iterator[str]:
+    from tui.compare_text import ratio_text, value_text
+
     if not comparison.same_prompt:
         yield "The prompts differ, so the answers need not agree."
     at = comparison.difference
@@ -127,9 +129,9 @@ def _comparison_lines(comparison: Comparison) -> Iterator[str]:
     yield ""
     rows = [("", "A", "B", "B / A")]
     for name, (first, second) in comparison.measures.items():
-        rows.append((name, _value(first), _value(second), _ratio(first, second)))
+        rows.append((name, value_text(first), value_text(second), ratio_text(first, second)))
     for name, (first, second) in comparison.settings.items():
-        rows.append((name, _value(first), _value(second), ""))
+        rows.append((name, value_text(first), value_text(second), ""))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in (1, 2, 3))]
@@ -143,22 +145,6 @@ def _around(tokens: Sequence[Token], at: int) -> str:
     token = tokens[at]
     piece = visible_bytes(token.piece) or "(nothing)"
     return f"...{visible(before, '')}[{piece}]  id {token.id}, {token.origin.value}, round {token.round}"
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "--"
-    if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
-    return str(value)
-
-
-def _ratio(first: object, second: object) -> str:
-    if isinstance(first, bool) or isinstance(second, bool):
-        return ""
-    if not isinstance(first, int | float) or not isinstance(second, int | float) or not first:
-        return ""
-    return f"{second / first:.2f}"
 
 
 def say(text: str) -> None:

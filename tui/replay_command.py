@@ -70,9 +70,11 @@ def _keys_from_terminal() -> None:
 
 
 def _speed(text: str) -> float:
+    from tui.schedule import FASTEST, SLOWEST
+
     speed = float(text)
-    if not 0.1 <= speed <= 16.0:
-        raise argparse.ArgumentTypeError("from 0.1 to 16")
+    if not SLOWEST <= speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"from {SLOWEST:g} to {FASTEST:g}")
     return speed
 
 

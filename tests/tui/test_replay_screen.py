@@ -23,6 +23,7 @@ from tui.playable import load_demo, open_recording
 from tui.screens.verdict import VerdictModal
 from tui.state import Phase, visible_output
 from tui.widgets.timeline import Timeline
+from tui.widgets.transport import TransportBar
 
 ROUNDS = 12
 
@@ -73,7 +74,7 @@ def test_forward_and_back_by_round(tmp_path: Path) -> None:
         assert app.lab.state.rounds == before.rounds and app.lab.state.output == before.output
         await app.press("shift+f8", "backspace", "backspace", "backspace")
         assert where(app) == (0, 0)
-        assert "REPLAY" in app.app.live.query_one("#transport").text  # type: ignore[attr-defined]
+        assert "REPLAY" in app.app.live.query_one(TransportBar).text
 
     play(go, tmp_path)
 
@@ -307,7 +308,7 @@ def test_a_damaged_recording_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
         assert where(app)[1] == 5
 
         def offer() -> str:
-            return str(app.app.live.query_one("#offer").content)  # type: ignore[attr-defined]
+            return str(app.app.live.query_one("#offer", Static).content)
 
         await app.until(lambda: "ends early" in offer(), "the reason")
         assert "line 11" in offer() and "\x1b" not in offer()
@@ -400,7 +401,7 @@ def test_a_recorded_failure_is_told_in_a_line(tmp_path: Path) -> None:
             app.lab.seek_step(count)
             await app.pilot.pause()
             assert len(app.app.screen_stack) == 1, "no dialog: it is over"
-        offer = str(app.app.live.query_one("#offer").content)  # type: ignore[attr-defined]
+        offer = str(app.app.live.query_one("#offer", Static).content)
         assert "it failed when it was recorded" in offer and "\x1b" not in offer
 
     play(go, tmp_path, path)

@@ -80,6 +80,8 @@ class LiveScreen(Screen[None]):
         self.active = "context"
         """The pane that is shown where there is room for one."""
         self.maximised = False
+        self.timeline = Timeline(id=TIMELINE)
+        self.timeline.display = False
         self._state = ViewState()
         self._offered = ""
         self._left = "context"  # or the prompt, in its place
@@ -105,9 +107,7 @@ class LiveScreen(Screen[None]):
         line.compact = True
         line.can_focus = False
         yield line
-        timeline = Timeline(id=TIMELINE)
-        timeline.display = False
-        yield timeline
+        yield self.timeline
         yield KeyLine(self._keys, id="keys")
 
     def on_mount(self) -> None:
@@ -130,10 +130,6 @@ class LiveScreen(Screen[None]):
     @property
     def message_line(self) -> MessageLine:
         return self.query_one(MessageLine)
-
-    @property
-    def timeline(self) -> Timeline:
-        return self.query_one(Timeline)
 
     @property
     def single(self) -> bool:
@@ -171,10 +167,10 @@ class LiveScreen(Screen[None]):
         kind: str = "",
     ) -> None:
         """Show where a replay is; None: there is none."""
-        if not self.query(Timeline):
-            return  # the app is closing
         timeline = self.timeline
         if source is None or survey is None:
+            if not timeline.display:
+                return  # as with every frame of a live run
             if timeline.has_focus:
                 self.go_to("output")
             timeline.display = False

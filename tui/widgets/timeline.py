@@ -8,9 +8,9 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.message import Message
 
+from tui.glyphs import sparkline
 from tui.schedule import MAX_GAP_S
 from tui.source import ReplaySource
 from tui.survey import Survey
@@ -108,7 +108,7 @@ class Timeline(OneLine, can_focus=True):
             start = cell * total // self._cells
             end = max((cell + 1) * total // self._cells, start + 1)
             share = survey.share(start, min(end, len(survey))) if start < len(survey) else None
-            height = glyphs.blank if share is None else _level(share, glyphs.levels)
+            height = glyphs.blank if share is None else sparkline([share], glyphs, top=1.0)
             sign = glyphs.record if cell in marked else height
             style = "bold reverse $text-accent" if cell == here else "$text-primary" if cell < here else ""
             if parts and parts[-1][1] == style:
@@ -156,13 +156,6 @@ class Timeline(OneLine, can_focus=True):
             total = self._source.steps
             cell = min(column - self._cells_from, self._cells - 1)
             self._seek(max((cell + 1) * total // self._cells, cell * total // self._cells + 1))
-
-    def render(self) -> Content:
-        return Content.assemble(*self._parts)
-
-
-def _level(share: float, levels: str) -> str:
-    return levels[round(min(max(share, 0.0), 1.0) * (len(levels) - 1))]
 
 
 def _clock(seconds: float) -> str:
