@@ -201,6 +201,7 @@ def test_leaving_with_changes_asks() -> None:
         await put(screen, pilot, run__ignore_eos=True)
         await pilot.press("escape")
         assert [type(each) for each in app.screen_stack[1:]] == [SettingsScreen, ConfirmModal]
+        await wait_until(pilot, lambda: "Leave the settings?" in drawn(app))
         await pilot.press("n")
         assert app.screen is screen
         await pilot.press("escape", "y")
