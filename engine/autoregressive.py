@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from engine.answer import Answer
-from engine.draws import Draws, Stream
+from engine.draws import Draws
 from engine.errors import NumericalError
 from engine.events import PlainStep
 from engine.kv_cache import KVCache
@@ -48,7 +48,7 @@ class PlainDecoder:
             token = scores.argmax(-1)  # (1,)
         else:
             p = self.law.probabilities(scores)  # (1, V)
-            token = self.draws.categorical(p[0], position, Stream.TARGET)[None]  # (1,)
+            token = self.draws.target(p[0], position)[None]  # (1,)
         id, finite = torch.cat([token, scores.logsumexp(-1).isfinite()]).tolist()
         if not finite:
             raise NumericalError(

@@ -71,6 +71,22 @@ def _usable_temperature(value: float | None) -> float | None:
 
 
 _Temperature = Annotated[float | None, AfterValidator(_usable_temperature)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Shares = Annotated[
+    tuple[_Share, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value),
+    Field(strict=False, min_length=1, max_length=64),
+    WithJsonSchema(
+        {
+            "type": ["number", "array"],
+            "minimum": 0,
+            "maximum": 1,
+            "items": {"type": "number", "minimum": 0, "maximum": 1},
+            "minItems": 1,
+            "maxItems": 64,
+        }
+    ),
+]
 _Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_plain_name)]
 _StopString = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -101,6 +117,14 @@ class DraftConfig(_Table):
     """How the drafter picks from its law: "random" (default) draws, "greedy" takes the likeliest token."""
     num_draft_tokens: Annotated[int, BeforeValidator(_not_auto)] = Field(default=5, ge=1, le=64)
     """Tokens drafted in a round, from 1 to 64 (default 5)."""
+    min_match: int | None = Field(default=None, ge=1, le=64)
+    """Looks up only what the last tokens, at least this many, had before (default: set by the method)."""
+    history: bool = False
+    """Looks up earlier answers of the session too, not only the text so far (default: false)."""
+    acceptance: _Shares | None = None
+    """Synthetic drafter: chance that a draft is right, one number or one for each place (default 0.8)."""
+    cost: float | None = Field(default=None, ge=0, le=100)
+    """Synthetic drafter: what drafting a token would cost, as a share of a plain step (default 0)."""
 
     @field_validator("model_name")
     @classmethod
@@ -119,6 +143,18 @@ class DraftConfig(_Table):
                 'Remove model_name (--set draft.model_name= does), or set method = "model".',
             )
         return value
+
+    @field_validator("min_match", "history", "acceptance", "cost")
+    @classmethod
+    def _is_an_option(cls, value: object, info: ValidationInfo) -> object:
+        method, name = info.data.get("method"), info.field_name
+        if method is None or not value or name in DRAFTERS[method].options:
+            return value
+        having = [other for other, entry in DRAFTERS.items() if name in entry.options]
+        raise trouble(
+            f"is {shown(value)}, but the method {method!r} has no such option",
+            f"Remove {name} (--set draft.{name}= does); it is for {', '.join(having) or 'no method'}.",
+        )
 
 
 class VerifyConfig(_Table):

@@ -4,8 +4,11 @@ Counter-based (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"
 is a pure function of (seed, position, stream, index). Nothing is stored, so a rewind, a cancel or a second
 run with the same seed needs no bookkeeping, and a proof can put an enumerator in its place.
 
-``position`` is the number of committed tokens when the round begins. Every round commits at least one token,
-so no two rounds of a run share a draw.
+``position`` counts tokens from the start of the prompt. What judges or replaces drafts is keyed by the
+position at which the round began: every round commits at least one token, so no two rounds share such a draw.
+What a rule draws from the target's law BEFORE it looks at the drafts is keyed by the position of the token
+itself: it is then the draw that plain decoding makes there, and one that was not needed may be made again
+later, since no committed token depended on it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from enum import IntEnum
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -25,7 +29,9 @@ class Stream(IntEnum):
     ACCEPT = 1
     """The judgement of a draft token; ``index`` is its place in the round."""
     TARGET = 2
-    """The target's own token: correction, bonus or plain step."""
+    """A token from the target's law, or from what is left of it: correction, bonus or plain step."""
+    NOISE = 3
+    """The exponential variable of every token id at one position; ``index`` is the id."""
 
 
 class Draws:
@@ -43,9 +49,24 @@ class Draws:
 
         Index i of the result is the draw (position, stream, i), whatever ``count`` is.
         """
-        generator = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, stream, position, 0]))
-        bits = generator.bit_generator.random_raw(count) >> np.uint64(40)
+        bits = self._words(position, stream, 0, count) >> np.uint64(40)
         return torch.from_numpy(bits.astype(np.float32) * np.float32(2.0**-24))
+
+    def draft(self, q: Tensor, position: int, index: int) -> Tensor:
+        """A drafter's token number ``index`` in the round that began at ``position``.  # ()
+
+        Args:
+            q: its law, as the weights of ``categorical``.  # (V,)
+        """
+        return self.categorical(q, position, Stream.DRAFT, index)
+
+    def target(self, p: Tensor, position: int) -> Tensor:
+        """The token that plain decoding writes at ``position``.  # ()
+
+        Args:
+            p: its law, as the weights of ``categorical``.  # (V,)
+        """
+        return self.categorical(p, position, Stream.TARGET)
 
     def categorical(self, weights: Tensor, position: int, stream: Stream, index: int = 0) -> Tensor:
         """One id with probability ``weights / weights.sum()``, by inversion, on their device.  # ()
@@ -66,6 +87,52 @@ class Draws:
 
     def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
         """The same draw with 53 bits, which inversion over a large vocabulary needs.  # (1,)"""
-        philox = np.random.Philox(key=self.seed, counter=[0, stream, position, 1])
-        bits = int(philox.random_raw(index + 1)[-1]) >> 11
+        bits = int(self._words(position, stream, 1, index + 1)[-1]) >> 11
         return torch.tensor([bits * 2.0**-53], dtype=torch.float64)
+
+    def _words(self, position: int, stream: Stream, family: int, count: int) -> NDArray[np.uint64]:
+        """Random 64-bit words.  # (count,)"""
+        return np.random.Philox(key=self.seed, counter=[0, stream, position, family]).random_raw(count)
+
+
+class SharedNoise(Draws):
+    """Draws in which drafter and target use the SAME noise for the same token at the same place.
+
+    Every id x at a position has an exponential variable E_x, keyed by (seed, position, x); the token of a law
+    w is the x of least E_x / w_x, which has probability w_x. That is the Gumbel-max trick, argmax(log w + G),
+    with G = -log E. Laws that resemble each other then mostly choose the same token, although neither knows
+    the other (Daliri et al. 2024, arXiv 2408.07978).
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._noise: dict[int, Tensor] = {}
+
+    def draft(self, q: Tensor, position: int, index: int) -> Tensor:
+        return self._least(q, position + index)
+
+    def target(self, p: Tensor, position: int) -> Tensor:
+        return self._least(p, position)
+
+    def _least(self, weights: Tensor, position: int) -> Tensor:
+        """The id of least E / weights; where a weight is NaN, its id.  # ()"""
+        noise = self._exponential(position, weights.shape[0]).to(weights.device, weights.dtype)
+        return (noise / weights).argmin(-1)
+
+    def _exponential(self, position: int, count: int) -> Tensor:
+        """Exponential variables of mean 1, never 0, in float32 on the CPU.  # (count,)"""
+        held = self._noise.get(position)
+        if held is None or held.shape[0] < count:
+            if len(self._noise) > _POSITIONS_HELD:
+                self._noise.clear()
+            # A drafter may know a few ids fewer than its target, which asks next.
+            words = self._words(position, Stream.NOISE, 0, -(-count // _IDS) * _IDS)
+            u = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # (0, 1)
+            held = torch.from_numpy(-np.log(u)).float()
+            self._noise[position] = held
+        return held[:count]
+
+
+_POSITIONS_HELD = 128
+"""Twice the longest draft: drafter and target ask for the same positions within a round."""
+_IDS = 4096

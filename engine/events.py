@@ -79,6 +79,8 @@ class DraftToken:
     verdict: Verdict
     q_top: tuple[Alternative, ...] = ()
     """The drafter's four likeliest tokens; empty for a deterministic guess."""
+    h: float | None = None
+    """Block verification: this and the drafts before it stand if u < h here or at a later draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Settings:
     """What a segment of a run is decoded with, everything resolved."""
 
     drafter: str
-    """The drafting method: "model", "lookup", ..."""
+    """The drafting method: "model", "lookup", "synthetic", ..."""
     sample_strategy: str
     num_draft_tokens: int
     verify_strategy: str
@@ -111,6 +113,14 @@ class Settings:
     min_p: float
     repetition_penalty: float
     seed: int
+    min_match: int | None = None
+    """Tokens that must have occurred before for a lookup; None where the drafter looks nothing up."""
+    history: bool = False
+    """Whether earlier answers are looked up too."""
+    acceptance: tuple[float, ...] = ()
+    """Synthetic drafter: the chance that a draft is right, by its place; the last one goes on after it."""
+    draft_cost: float | None = None
+    """Synthetic drafter: what drafting one token would cost, as a share of a plain step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +275,8 @@ class Round(Event):
     """Device time of the target's pass."""
     host_ms: float
     """The rest of the round: sampling, judging, bookkeeping, text."""
+    source: str = ""
+    """Which of its parts guessed, for a drafter that has several: "lookup" or "model"."""
 
     @property
     def was_cut(self) -> bool:
@@ -355,6 +367,34 @@ class BaselineProgress(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where a run first left the text of plain decoding that it had to repeat: by rounding, or by a bug?
+
+    Passes over one token and over several round differently in most formats. Two tokens are a numerical tie
+    if the plain pass had them no further apart than the two passes differ there.
+    """
+
+    index: int
+    """Of the token in the answer."""
+    written: int
+    """The run's token there."""
+    written_piece: bytes
+    plain: int
+    """Plain decoding's."""
+    plain_piece: bytes
+    gap: float | None
+    """How far apart the two are in the plain pass: in logits; for a sampled token in what its draw compares,
+    log probability plus noise (seed_exact) or cumulative probability (match). None: not measured."""
+    change: float | None
+    """The most that such a distance changes between the two passes; None as ``gap``."""
+
+    @property
+    def is_tie(self) -> bool | None:
+        """True: a numerical tie. False: a bug. None: it was not measured."""
+        return None if self.gap is None or self.change is None else self.gap <= self.change
+
+
+@dataclass(frozen=True, slots=True)
 class BaselineFinished(Event):
     """Plain decoding was timed: warm, alone, at the same length, prefill apart."""
 
@@ -363,11 +403,13 @@ class BaselineFinished(Event):
     decode_ms: float
     prefill_ms: float
     identical: bool | None
-    """Greedy runs: whether plain decoding wrote the same ids. None for sampled runs."""
+    """Whether plain decoding wrote the same ids; None where it need not: sampled runs under most rules."""
     first_difference: int | None
     """Index of the first token that differs; None if none does."""
     complete: bool
     """False if the measurement was cancelled; then there is no speedup."""
+    divergence: Divergence | None = None
+    """The first difference looked at closely; None if none was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from engine import __version__, registry
 from engine.autoregressive import PlainDecoder
 from engine.config import Config
 from engine.drafters.base import Drafter, DrafterContext
-from engine.draws import Draws
 from engine.errors import OutOfMemory
 from engine.events import Settings
 from engine.kv_cache import KVCache
@@ -28,6 +27,7 @@ from engine.prefill import prefill, rewind_to_prefix
 from engine.preparing import Prepared, Reporter, are_twins, stages
 from engine.sampling import Law
 from engine.speculate import Speculator
+from engine.verify import Rule
 
 Stamp = Callable[[], tuple[int, int]]
 
@@ -64,25 +64,28 @@ class Pair:
             min_p=value("min_p", 0.0),
             repetition_penalty=value("repetition_penalty", 1.0),
             seed=seed,
+            **self.drafter.settings(),
         )
 
     def speculator(self, settings: Settings, settings_id: int, stamp: Stamp) -> Speculator:
         """A decoder for one segment of a run."""
+        rule = _rule(settings)
         return Speculator(
             target=self.target,
             cache=self.cache,
             drafter=self.drafter,
-            rule=registry.load(registry.RULES[settings.verify_strategy])(),
+            rule=rule,
             law=Law(settings),
-            draws=Draws(settings.seed),
+            draws=rule.draws(settings.seed),
             num_draft_tokens=settings.num_draft_tokens,
             settings_id=settings_id,
             stamp=stamp,
         )
 
     def plain_decoder(self, settings: Settings, stamp: Stamp) -> PlainDecoder:
-        """A plain decoder with the same law and seed."""
-        return PlainDecoder(self.target, self.cache, Law(settings), Draws(settings.seed), stamp)
+        """A plain decoder with the same law, seed and source of chance."""
+        draws = _rule(settings).draws(settings.seed)
+        return PlainDecoder(self.target, self.cache, Law(settings), draws, stamp)
 
     def rewind(self, held: list[int], tokens: list[int]) -> int:
         """Keep what the target's cache shares with the tokens; returns how many tokens that is."""
@@ -190,6 +193,7 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
         model=drafter_model,
         common_ids=min(common, target.vocab_size, drafter_model.vocab_size if drafter_model else common),
         greedy=config.draft.sample_strategy == "greedy",
+        options=config.draft,
     )
     drafter: Drafter = registry.load(registry.DRAFTERS[config.draft.method])(context)
     placement = place(run.device, run.dtype)
@@ -199,6 +203,11 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
             ("thinking", "run.thinking has no effect: this model's chat template does not know it")
         )
     return Pair(target, drafter, target.new_cache(), threads, notices)
+
+
+def _rule(settings: Settings) -> Rule:
+    rule: Rule = registry.load(registry.RULES[settings.verify_strategy])()
+    return rule
 
 
 @contextmanager

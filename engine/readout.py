@@ -47,10 +47,10 @@ def read(
     k = draft.ids.shape[0]
     flat = torch.cat([part.reshape(-1).to(p.dtype) for part in _parts(p, p_top, draft, judgement)]).tolist()
     n_accepted, token, p_token, q_token = int(flat[0]), int(flat[1]), flat[2], flat[3]
-    columns = [flat[4 + i * k : 4 + (i + 1) * k] for i in range(4)]  # id, p(x), q(x), u of each draft
+    columns = [flat[4 + i * k : 4 + (i + 1) * k] for i in range(5)]  # id, p(x), q(x), u, h of each draft
     tops = [
         _alternatives(flat[at : at + p_top.shape[1]], text)
-        for at in range(4 + 4 * k, len(flat), p_top.shape[1])
+        for at in range(4 + 5 * k, len(flat), p_top.shape[1])
     ]
     p_tops, q_tops = tops[: k + 1], tops[k + 1 :]
     for rows, whose, dtype in ((p_tops, "target", dtypes[0]), (q_tops, "drafter", dtypes[1])):
@@ -68,8 +68,9 @@ def read(
             u=u if judgement.u is not None else None,
             verdict=_verdict(index, n_accepted),
             q_top=q_tops[index] if q_tops else (),
+            h=h if judgement.h is not None else None,
         )
-        for index, (id, p_x, q, u) in enumerate(zip(*columns, strict=True))
+        for index, (id, p_x, q, u, h) in enumerate(zip(*columns, strict=True))
     )
     full = n_accepted == k
     origin = Origin.BONUS if full else Origin.CORRECTION
@@ -93,8 +94,8 @@ def _parts(p: Tensor, p_top: Tensor, draft: Draft, judgement: Judgement) -> list
         common = draft.q.shape[1]
         q_token = draft.q.index_select(0, rejected).gather(1, token[None].clamp(max=common - 1))
         q_token = q_token * (token < common)  # ids the drafter does not know have none of its mass
-    u = torch.zeros_like(p_x) if judgement.u is None else judgement.u
-    parts = [n, token, p_token, q_token, ids, p_x, q_x, u, p_top]
+    u, h = (torch.zeros_like(p_x) if drawn is None else drawn for drawn in (judgement.u, judgement.h))
+    parts = [n, token, p_token, q_token, ids, p_x, q_x, u, h, p_top]
     return parts if draft.top is None else [*parts, draft.top]
 
 

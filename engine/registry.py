@@ -16,6 +16,12 @@ class Entry:
     """Whether it needs a ``model_name`` of its own."""
     summary: str
     """One sentence for help and docs."""
+    follows_seed: bool = False
+    """A rule with which the text at any temperature is that of plain decoding with the same seed."""
+    any_tokenizer: bool = False
+    """A drafter whose model may have another tokenizer than the target."""
+    options: tuple[str, ...] = ()
+    """Keys of [draft] that only some methods have, and this one has."""
 
 
 DRAFTERS: dict[str, Entry] = {
@@ -28,6 +34,13 @@ DRAFTERS: dict[str, Entry] = {
         "engine.drafters.lookup:LookupDrafter",
         loads_model=False,
         summary="What followed the same words earlier in the text is drafted; no model is needed.",
+        options=("min_match", "history"),
+    ),
+    "synthetic": Entry(
+        "engine.drafters.synthetic:SyntheticDrafter",
+        loads_model=False,
+        summary="No real drafter: it knows the answer and is right as often as asked.",
+        options=("acceptance", "cost"),
     ),
 }
 
@@ -41,6 +54,24 @@ RULES: dict[str, Entry] = {
         "engine.verify:GreedyMatch",
         loads_model=False,
         summary="A draft token is accepted if it is the target's likeliest one; this is temperature 0.",
+        follows_seed=True,
+    ),
+    "block": Entry(
+        "engine.verify:Block",
+        loads_model=False,
+        summary="All drafts are judged together, which accepts more; the text keeps the target's law.",
+    ),
+    "match": Entry(
+        "engine.verify:Match",
+        loads_model=False,
+        summary="The target draws its tokens, and drafts equal to them stand; the seed alone fixes the text.",
+        follows_seed=True,
+    ),
+    "seed_exact": Entry(
+        "engine.verify:SeedExact",
+        loads_model=False,
+        summary="As match, with noise that drafter and target share; the seed alone fixes the text.",
+        follows_seed=True,
     ),
 }
 

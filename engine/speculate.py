@@ -104,6 +104,7 @@ class Speculator:
             draft_ms=draft_ms,
             verify_ms=verify_ms,
             host_ms=max(0.0, total_ms - draft_ms - verify_ms),
+            source=draft.source,
         )
 
     def _dtypes(self) -> tuple[str, str]:

@@ -3,7 +3,12 @@
 Letters as in the papers: p the target's law, q the law a draft token was drawn from, u uniform in [0, 1). V
 ids, K drafts. Everything is a pure function of its arguments and stays on the device of p.
 
-* Leviathan et al. 2023 (arXiv 2211.17192), algorithm 1; Chen et al. 2023 (arXiv 2302.01318), algorithm 2.
+* Token verification: Leviathan et al. 2023 (arXiv 2211.17192), algorithm 1; Chen et al. 2023 (arXiv
+  2302.01318), algorithm 2.
+* Block verification: Sun et al. 2024 (arXiv 2403.10444), algorithm 2.
+* Shared noise: Daliri et al. 2024 (arXiv 2408.07978).
+
+All of them keep the law of the text that plain decoding has; docs/exactness.md says how that is proven.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.draws import Draws, Stream
+from engine.draws import Draws, SharedNoise, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +30,17 @@ class Judgement:
     """Accepted drafts: the first ``n_accepted`` of them.  # ()"""
     token: Tensor
     """The target's own token.  # ()"""
-    u: Tensor | None
+    u: Tensor | None = None
     """The uniform draws used; None if the rule draws none.  # (K,)"""
+    h: Tensor | None = None
+    """What each u had to stay below, where p(x) / q(x) alone does not say it.  # (K,)"""
 
 
 class Rule(Protocol):
     """An acceptance rule."""
 
-    lossless: bool
-    """Whether the law of the text is that of plain decoding."""
+    draws: type[Draws]
+    """The source of chance that drafter, rule and plain decoding share."""
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         """Judge one round.
@@ -52,7 +59,7 @@ class Rule(Protocol):
 class SpeculativeSampling:
     """Token verification: accept x with probability min(1, p(x)/q(x)), else draw from norm(max(p - q, 0))."""
 
-    lossless = True
+    draws = Draws
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         k = drafts.shape[0]
@@ -68,12 +75,57 @@ class SpeculativeSampling:
 class GreedyMatch:
     """Temperature 0: a draft stands while it is the target's likeliest token."""
 
-    lossless = True
+    draws = Draws
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         likeliest = p.argmax(-1)  # (K+1,)
         n_accepted = _leading(likeliest[:-1] == drafts)
-        return Judgement(n_accepted, likeliest.index_select(0, n_accepted[None])[0], None)
+        return Judgement(n_accepted, likeliest.index_select(0, n_accepted[None])[0])
+
+
+class Match:
+    """Draw the target's tokens as plain decoding would, and accept the drafts that equal them.
+
+    The text is that of plain decoding with the same seed, token for token, wherever the drafts come from.
+    """
+
+    draws = Draws
+
+    def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
+        y = torch.stack([draws.target(row, position + i) for i, row in enumerate(p)])  # (K+1,)
+        n_accepted = _leading(y[:-1] == drafts)
+        return Judgement(n_accepted, y.index_select(0, n_accepted[None])[0])
+
+
+class SeedExact(Match):
+    """``Match`` with noise that the drafter shares, so that it guesses right more often."""
+
+    draws = SharedNoise
+
+
+class Block:
+    """Block verification: the whole block decides how many drafts stand, on average no fewer.
+
+    With P_0 = 1 and P_i = min(P_(i-1) p_i(x_i) / q_i(x_i), 1), the first i drafts stand for the largest i
+    with u_i < h_i, where h_K = P_K and, before it, h_i = s / (s + 1 - P_i) with s the sum of
+    max(P_i p_(i+1) - q_(i+1), 0). The target's own token is drawn from that remainder, normalised.
+    """
+
+    draws = Draws
+
+    def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
+        k = drafts.shape[0]
+        u = draws.uniform(position, Stream.ACCEPT, k).to(p.device, p.dtype)  # (K,)
+        big_p = _capped_products(_ratios(p, q, drafts))  # (K+1,)
+        scaled = big_p[:, None] * p  # (K+1, V)
+        s = _over(scaled[1:k], None if q is None else q[1:], drafts[1:]).sum(-1)  # (K-1,)
+        rest = s + 1 - big_p[1:k]  # (K-1,)
+        h = torch.where(rest > 0, s / rest, 1.0)  # (K-1,)
+        h = torch.cat([h, big_p[1:][-1:]])  # (K,)
+        place = torch.arange(1, k + 1, device=p.device)  # (K,)
+        n_accepted = torch.cat([place.new_zeros(1), place * (u < h)]).amax()  # ()
+        weights = residual(scaled, q, drafts, n_accepted)  # (V,)
+        return Judgement(n_accepted, draws.categorical(weights, position, Stream.TARGET), u, h)
 
 
 def residual(p: Tensor, q: Tensor | None, drafts: Tensor, n_accepted: Tensor) -> Tensor:
@@ -83,20 +135,41 @@ def residual(p: Tensor, q: Tensor | None, drafts: Tensor, n_accepted: Tensor) ->
     the rejection that led there had probability 0 up to rounding.
     """
     k = drafts.shape[0]
-    row = p.index_select(0, n_accepted[None])[0]  # (V,)
+    row = p.index_select(0, n_accepted[None])  # (1, V)
     if k == 0:
-        return row
+        return row[0]
     rejected = n_accepted.clamp(max=k - 1)[None]  # (1,); of no effect after a full accept
-    if q is None:
-        x = drafts.index_select(0, rejected)  # (1,)
-        left = row.scatter(0, x, 0.0)
-    else:
-        common = q.shape[1]
-        left = row.clone()
-        left[:common] -= q.index_select(0, rejected)[0]
-        left.clamp_(min=0)
+    q_row = None if q is None else q.index_select(0, rejected)  # (1, C)
+    left = _over(row, q_row, drafts.index_select(0, rejected))  # (1, V)
     keep_row = (n_accepted == k) | (left.sum() <= 0)  # ()
-    return torch.where(keep_row, row, left)
+    return torch.where(keep_row, row, left)[0]
+
+
+def _over(p: Tensor, q: Tensor | None, drafts: Tensor) -> Tensor:
+    """max(p - q, 0), row by row.  # (R, V)"""
+    if q is None:  # all of q lies on the draft, which p cannot exceed there
+        return p.scatter(1, drafts[:, None], 0.0)
+    common = q.shape[1]
+    return torch.cat([(p[:, :common] - q).clamp(min=0), p[:, common:]], dim=1)
+
+
+def _ratios(p: Tensor, q: Tensor | None, drafts: Tensor) -> Tensor:
+    """p(x) / q(x) of each draft, finite.  # (K,)"""
+    k = drafts.shape[0]
+    p_x = p[:k].gather(1, drafts[:, None])[:, 0]  # (K,)
+    if q is None:
+        return p_x
+    q_x = q.gather(1, drafts[:, None])[:, 0]  # (K,)
+    # A q(x) that was rounded to 0 bounds nothing: any p(x) exceeds it.
+    return torch.where(q_x > 0, p_x / q_x, (p_x > 0).to(p.dtype)).clamp(max=torch.finfo(p.dtype).max)
+
+
+def _capped_products(ratios: Tensor) -> Tensor:
+    """P_0 = 1, P_i = min(P_(i-1) ratio_i, 1).  # (K,) -> (K+1,)"""
+    products = [ratios.new_ones(1)]  # (1,) each
+    for ratio in ratios[:, None]:
+        products.append((products[-1] * ratio).clamp(max=1))
+    return torch.cat(products)
 
 
 def _leading(accepted: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from engine.config_tables import DraftConfig
 from engine.draws import Draws
 from engine.events import ModelInfo
 from engine.sampling import Law
@@ -29,6 +30,8 @@ class Draft:
     """The drafter's likeliest ids and their probabilities, as ``Law.top`` gives them.  # (K, 2 * TOP)"""
     reason: str | None = None
     """Why there are fewer than asked for, if that is worth saying."""
+    source: str = ""
+    """Which part guessed, for a drafter that has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class DrafterContext:
     """Ids below this mean the same text to both models."""
     greedy: bool
     """``sample_strategy = "greedy"``: always the likeliest token."""
+    options: DraftConfig = field(default_factory=lambda: DraftConfig(method="lookup"))
+    """The table [draft] of the configuration."""
 
 
 class Drafter(ABC):
@@ -60,6 +65,9 @@ class Drafter(ABC):
         context: the models and options it may use.
     """
 
+    needs_plain_run = False
+    """Whether it is to be told, by ``foretell``, what plain decoding writes."""
+
     def __init__(self, context: DrafterContext) -> None:
         self.context = context
 
@@ -67,6 +75,10 @@ class Drafter(ABC):
     def model_info(self) -> ModelInfo | None:
         """The model it loads; None for a drafter without one."""
         return self.context.model.info if self.context.model else None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Its own fields of ``engine.events.Settings``, with nothing left open."""
+        return {}
 
     def reserve(self, tokens: int) -> None:  # noqa: B027 - optional: most drafters hold no cache
         """Have room for this many tokens."""
@@ -81,6 +93,9 @@ class Drafter(ABC):
     def prefill_cost(self, tokens: list[int]) -> int:
         """Tokens that ``prefill`` has to compute, for the progress shown."""
         return 0
+
+    def foretell(self, tokens: Sequence[int]) -> None:  # noqa: B027 - optional, see ``needs_plain_run``
+        """Learn prompt and answer as plain decoding writes them, before the first round."""
 
     @abstractmethod
     def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:

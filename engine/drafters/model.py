@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
-from engine.draws import Draws, Stream
+from engine.draws import Draws
 from engine.prefill import prefill, rewind_to_prefix
 from engine.sampling import Law
 
@@ -64,7 +64,7 @@ class ModelDrafter(Drafter):
                 feed = scores.argmax(-1)  # (1,)
             else:
                 q = law.probabilities(scores)  # (1, C)
-                feed = draws.categorical(q[0], len(tokens), Stream.DRAFT, index)[None]  # (1,)
+                feed = draws.draft(q[0], len(tokens), index)[None]  # (1,)
                 laws.append(q)
             tops.append(law.top(scores))
             drafted = torch.cat([drafted, feed])

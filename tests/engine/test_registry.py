@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from engine.config_tables import DraftConfig
 from engine.registry import DRAFTERS, RULES, Entry, load
 
 
@@ -18,9 +19,17 @@ def test_entry_loads(entry: Entry) -> None:
     assert entry.summary.endswith(".")
 
 
-def test_only_the_model_drafter_loads_a_model() -> None:
-    assert {name: entry.loads_model for name, entry in DRAFTERS.items()} == {"model": True, "lookup": False}
-    assert list(RULES) == ["speculative_sampling", "greedy_match"]
+def test_the_names() -> None:
+    assert {"model": True, "lookup": False}.items() <= {n: e.loads_model for n, e in DRAFTERS.items()}.items()
+    assert list(RULES) == ["speculative_sampling", "greedy_match", "block", "match", "seed_exact"]
+    assert {name for name, rule in RULES.items() if rule.follows_seed} == {
+        *("greedy_match", "match", "seed_exact")
+    }
+
+
+def test_options_are_keys_of_the_draft_table() -> None:
+    named = {option for entry in DRAFTERS.values() for option in entry.options}
+    assert named <= set(DraftConfig.model_fields)
 
 
 def test_listing_imports_nothing() -> None:

@@ -132,8 +132,3 @@ def test_the_residual_reads_the_row_of_the_rejection() -> None:
     assert residual(P, Q, drafts, torch.tensor(1)).tolist() == pytest.approx([0.0, 0.4, 0.0])
     assert residual(P, None, drafts, torch.tensor(1)).tolist() == pytest.approx([0.0, 0.8, 0.1])
     assert torch.equal(residual(P, Q, drafts, torch.tensor(2)), P[2])
-
-
-def test_rules_say_that_they_are_lossless() -> None:
-    assert SpeculativeSampling.lossless
-    assert GreedyMatch.lossless
