@@ -47,7 +47,7 @@ class PreallocatedLayer(CacheLayerMixin):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Append n positions and return all of them, as views.  # (1, H, length + n, D) each"""
+        """Append n positions and return all of them, as views, up to the next block.  # (1, H, m, D) each"""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
@@ -59,13 +59,14 @@ class PreallocatedLayer(CacheLayerMixin):
         self.keys[:, :, start:end] = key_states
         self.values[:, :, start:end] = value_states
         self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        shown = self._owner.shown(end)
+        return self.keys[:, :, :shown], self.values[:, :, :shown]
 
     def get_seq_length(self) -> int:
         return self.length
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.length + query_length, 0
+        return self._owner.shown(self.length + query_length), 0
 
     def get_max_length(self) -> int:
         return -1
@@ -79,13 +80,16 @@ class KVCache:
 
     Args:
         config: the model's configuration.
+        block: passes see positions in multiples of this many; they have to mask what lies behind the newest.
 
     Raises:
         ModelUnsupported: a layer keeps a state that cannot be rewound.
     """
 
-    def __init__(self, config: PreTrainedConfig) -> None:
+    def __init__(self, config: PreTrainedConfig, block: int = 1) -> None:
+        assert _STEP % block == 0, "a layer's capacity holds whole blocks"
         self.reserved = 0
+        self._block = block
         self._layers: list[PreallocatedLayer] = []
         layers: list[Any] = []
         for index, layer in enumerate(DynamicCache(config=config).layers):
@@ -118,6 +122,19 @@ class KVCache:
         """Have room for this many tokens the next time a layer must grow, so that it grows once."""
         self.reserved = tokens
 
+    def shown(self, length: int) -> int:
+        """Positions that a pass is shown when ``length`` are held."""
+        return -(-length // self._block) * self._block
+
+    @torch.inference_mode()
+    def clear(self) -> None:
+        """Forget everything, a NaN that a broken pass left behind too; what was allocated stays."""
+        for layer in self._layers:
+            layer.length = 0
+            for held in (layer.keys, layer.values):
+                if held is not None:
+                    held.zero_()
+
     def truncate(self, length: int) -> None:
         """Forget every position from ``length`` on, also after a pass that failed midway."""
         for layer in self._layers:
@@ -145,7 +162,8 @@ class KVCache:
 
 
 def _grown(old: Tensor, capacity: int, length: int) -> Tensor:
-    new = old.new_empty((*old.shape[:2], capacity, old.shape[3]))  # (1, H, capacity, D)
+    # Zeros: what is masked counts 0 times, and 0 times a NaN would be one.
+    new = old.new_zeros((*old.shape[:2], capacity, old.shape[3]))  # (1, H, capacity, D)
     new[:, :, :length] = old[:, :, :length]
     return new
 

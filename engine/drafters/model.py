@@ -29,7 +29,7 @@ class ModelDrafter(Drafter):
         self._cache.reserve(min(tokens, self._model.context_length))
 
     def forget(self) -> None:
-        self._cache.truncate(0)
+        self._cache.clear()
         self._held.clear()
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:

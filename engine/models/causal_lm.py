@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from transformers import PreTrainedModel
 from engine.clock import PassClock
 from engine.events import ModelInfo
 from engine.kv_cache import KVCache, as_ids
+from engine.models import attention
 from engine.models.token_text import TokenText
 
 
@@ -52,6 +54,7 @@ class CausalLM:
         self._keeps_logits = "logits_to_keep" in parameters
         # transformers renamed the argument in 5.20.
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._row_invariant = attention.fits(model)
 
     def twin(self) -> CausalLM:
         """The same weights under a clock of their own: a model that drafts for itself."""
@@ -66,7 +69,7 @@ class CausalLM:
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence."""
-        return KVCache(self.model.config)
+        return KVCache(self.model.config, attention.BLOCK if self._row_invariant else 1)
 
     @torch.inference_mode()
     def forward(self, ids: list[int] | Tensor, cache: KVCache, keep: int) -> Tensor:
@@ -74,7 +77,7 @@ class CausalLM:
 
         The cache grows by n. Rows of the output matrix that no token belongs to are cut off.
         """
-        with self.clock.measure():
+        with self._pass():
             arguments: dict[str, Any] = {"logits_to_keep": keep} if self._keeps_logits else {}
             output = self.model(**self._inputs(ids, cache), **arguments)
             logits: Tensor = output.logits[0, -keep:, : self.vocab_size]
@@ -83,8 +86,16 @@ class CausalLM:
     @torch.inference_mode()
     def extend(self, ids: list[int], cache: KVCache) -> None:
         """One pass over n ids that follow the cache, without the output matrix. The cache grows by n."""
-        with self.clock.measure():
+        with self._pass():
             self._decoder(**self._inputs(ids, cache))
+
+    @contextmanager
+    def _pass(self) -> Iterator[None]:
+        with (
+            self.clock.measure(),
+            attention.row_invariant(self.model) if self._row_invariant else nullcontext(),
+        ):
+            yield
 
     def _inputs(self, ids: list[int] | Tensor, cache: KVCache) -> dict[str, Any]:
         return {
