@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from engine.answer import Answer
 from engine.draws import Draws
@@ -29,6 +30,8 @@ class PlainDecoder:
     law: Law
     draws: Draws
     stamp: Callable[[], tuple[int, int]]
+    scores: Tensor | None = None
+    """Processed logits of the newest step.  # (V,)"""
 
     @torch.inference_mode()
     def step(self, answer: Answer, number: int) -> PlainStep:
@@ -44,6 +47,7 @@ class PlainDecoder:
 
         logits = self.target.forward(answer.tokens[-1:], self.cache, keep=1)  # (1, V)
         scores = self.law.process(logits, answer.tokens)  # (1, V)
+        self.scores = scores[0]
         if self.law.greedy:
             token = scores.argmax(-1)  # (1,)
         else:

@@ -68,6 +68,21 @@ class Draws:
         """
         return self.categorical(p, position, Stream.TARGET)
 
+    def distance(self, p: Tensor, position: int, id_: int) -> float:
+        """How far ``target`` was from giving this id: here, share of p's mass between the draw and the id."""
+        law = p.detach().to("cpu", torch.float64)  # (V,)
+        cumulative = law.cumsum(-1)  # (V,)
+        total = float(cumulative[-1])
+        point = float(self._wide_uniform(position, Stream.TARGET, 0)) * total
+        low, high = float(cumulative[id_] - law[id_]), float(cumulative[id_])
+        return max(low - point, point - high, 0.0) / total
+
+    def shift(self, one: Tensor, other: Tensor) -> float:
+        """How far apart two laws of one position are, in the unit of ``distance``.  # (V,), (V,)"""
+        laws = (law.detach().to("cpu", torch.float64) for law in (one, other))
+        first, second = (law.cumsum(-1) / law.sum() for law in laws)  # (V,) each
+        return float((first - second).abs().max())
+
     def categorical(self, weights: Tensor, position: int, stream: Stream, index: int = 0) -> Tensor:
         """One id with probability ``weights / weights.sum()``, by inversion, on their device.  # ()
 
@@ -113,6 +128,16 @@ class SharedNoise(Draws):
 
     def target(self, p: Tensor, position: int) -> Tensor:
         return self._least(p, position)
+
+    def distance(self, p: Tensor, position: int, id_: int) -> float:
+        """How far ``target`` was from giving this id: here, the difference of log p - log E."""
+        keys = p.detach().cpu().log() - self._exponential(position, p.shape[0]).log()  # (V,)
+        return float(keys.max() - keys[id_])
+
+    def shift(self, one: Tensor, other: Tensor) -> float:
+        moved = other.detach().cpu().log() - one.detach().cpu().log()  # (V,)
+        moved = moved[moved.isfinite()]
+        return float(moved.max() - moved.min())
 
     def _least(self, weights: Tensor, position: int) -> Tensor:
         """The id of least E / weights; where a weight is NaN, its id.  # ()"""

@@ -237,6 +237,15 @@ class PrefillProgress(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PlainRunProgress(Event):
+    """Plain decoding writes an answer that a synthetic drafter is to know."""
+
+    done: int
+    total: int
+    """Tokens at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillFinished(Event):
     ms: float
 

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 
 from engine import __version__, registry
+from engine.answer import Answer
 from engine.autoregressive import PlainDecoder
 from engine.config import Config
+from engine.divergence import Parting, examine
 from engine.drafters.base import Drafter, DrafterContext
-from engine.errors import OutOfMemory
-from engine.events import Settings
+from engine.errors import ConfigError, OutOfMemory
+from engine.events import Divergence, Settings
 from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
@@ -43,6 +45,8 @@ class Pair:
     threads: int
     notices: list[tuple[str, str]] = field(default_factory=list)
     """Key and text of what the user should know about the loading."""
+    same_bits: bool | None = None
+    """Whether passes of one row and of K+1 give the same logits, bit by bit; None: not known yet."""
 
     def settings(self, config: Config, seed: int) -> Settings:
         """The configuration with nothing left open: what it does not say, the target's own defaults do."""
@@ -53,7 +57,7 @@ class Pair:
             chosen = getattr(sampling, name)
             return own.get(name, off) if chosen is None else chosen
 
-        return Settings(
+        settings = Settings(
             drafter=config.draft.method,
             sample_strategy=config.draft.sample_strategy,
             num_draft_tokens=config.draft.num_draft_tokens,
@@ -65,6 +69,48 @@ class Pair:
             repetition_penalty=value("repetition_penalty", 1.0),
             seed=seed,
             **self.drafter.settings(),
+        )
+        drafter: type[Drafter] = registry.load(registry.DRAFTERS[config.draft.method])
+        if drafter.needs_plain_run and self.text_key(settings) is None:
+            following = [name for name, rule in registry.RULES.items() if rule.follows_seed]
+            raise ConfigError(
+                f"draft.method = {config.draft.method!r} has to know the text, but with "
+                f"{settings.verify_strategy} at temperature {settings.temperature:g} chance decides it",
+                f"set sampling.temperature = 0, or verify.verify_strategy to {' or '.join(following[1:])}",
+            )
+        return settings
+
+    def text_key(self, settings: Settings) -> object:
+        """What fixes the text that these settings write; None where it is not that of plain decoding."""
+        model = (self.target.info.name, self.target.info.sha256, self.target.info.dtype)
+        if settings.temperature == 0:
+            return (*model, settings.repetition_penalty)
+        if not registry.RULES[settings.verify_strategy].follows_seed:
+            return None
+        law = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+        return (*model, settings.repetition_penalty, law, settings.verify_strategy, settings.seed)
+
+    def parting(self, plain: Answer, decoder: PlainDecoder, written: int) -> Parting:
+        """Where plain decoding just chose another token than ``written``."""
+        assert decoder.scores is not None, "the decoder made a step"
+        *shared, chosen = plain.new_tokens
+        prompt = plain.tokens[: plain.prompt_length]
+        return Parting(prompt, shared, written, chosen, decoder.scores.clone())
+
+    def divergence(self, parting: Parting, settings: Settings, cancelled: Callable[[], bool]) -> Divergence:
+        """Look closely at the first difference of a run from plain decoding."""
+        draws, width = _rule(settings).draws(settings.seed), settings.num_draft_tokens + 1
+        measured = examine(self.target, Law(settings), draws, parting, width, cancelled)
+        gap, change = measured or (None, None)
+        piece = self.target.text.piece
+        return Divergence(
+            index=len(parting.shared),
+            written=parting.written,
+            written_piece=piece(parting.written),
+            plain=parting.plain,
+            plain_piece=piece(parting.plain),
+            gap=gap,
+            change=change,
         )
 
     def speculator(self, settings: Settings, settings_id: int, stamp: Stamp) -> Speculator:
@@ -93,7 +139,7 @@ class Pair:
 
     def forget(self) -> None:
         """Empty the caches of target and drafter; what they allocated stays."""
-        self.cache.truncate(0)
+        self.cache.clear()
         self.drafter.forget()
 
     def reserve(self, tokens: int) -> None:
@@ -119,17 +165,13 @@ class Pair:
         self.cache.check_length(len(tokens) - 1, self.target.model.config.model_type)
 
     def warm_up(self, num_draft_tokens: int) -> None:
-        """Run each shape of pass twice on a scratch cache, so that no timed pass is the first of its kind."""
-        for model in (self.target, self.drafter.context.model):
-            if model is None:
-                continue
-            some = [0] * min(num_draft_tokens + 1, model.context_length)
-            scratch = model.new_cache()
-            for ids in (some, some[:1], some[:2]) * 2:
-                scratch.truncate(0)
-                model.forward(ids, scratch, keep=len(ids))
-            scratch.check_length(len(some[:2]), model.model.config.model_type)
-            model.clock.take_ms()
+        """Run each shape of pass twice on a scratch cache, so that no timed pass is the first of its kind.
+
+        Notes on the way whether the target's passes of one row and of K+1 rows give the same bits.
+        """
+        self.same_bits = _warm_up(self.target, num_draft_tokens + 1)
+        if self.drafter.context.model is not None:
+            _warm_up(self.drafter.context.model, num_draft_tokens + 1)
 
     def models(self) -> dict[str, CausalLM]:
         """The models held, by their role."""
@@ -152,6 +194,7 @@ class Pair:
                 "threads": self.threads,
                 "device": self.target.info.device,
                 "dtype": self.target.info.dtype,
+                "same_bits": self.same_bits,
             },
             "target": asdict(self.target.info),
             "drafter": asdict(drafter) if drafter else None,
@@ -203,6 +246,23 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
             ("thinking", "run.thinking has no effect: this model's chat template does not know it")
         )
     return Pair(target, drafter, target.new_cache(), threads, notices)
+
+
+def _warm_up(model: CausalLM, width: int) -> bool:
+    """Run passes of ``width`` rows, of two and of one, each twice; whether their logits agree bit by bit."""
+    wide = narrow = torch.empty(0)
+    ids = [id_ % model.vocab_size for id_ in range(min(width, model.context_length))]
+    scratch = model.new_cache()
+    for _ in range(2):
+        scratch.truncate(0)
+        wide = model.forward(ids, scratch, keep=len(ids))  # (width, V)
+        scratch.truncate(0)
+        narrow = torch.cat([model.forward([id_], scratch, keep=1) for id_ in ids[:3]])  # (3, V)
+        scratch.truncate(0)
+        model.forward(ids[:2], scratch, keep=len(ids[:2]))
+    scratch.check_length(len(ids[:2]), model.model.config.model_type)
+    model.clock.take_ms()
+    return torch.equal(wide[:3], narrow)
 
 
 def _rule(settings: Settings) -> Rule:

@@ -24,13 +24,10 @@ from engine.events import (
     SegmentStarted,
     Settings,
 )
-from engine.session_parts import SessionParts
+from engine.session_parts import REPORT_EVERY, SessionParts
 
 if TYPE_CHECKING:
     from engine.answer import Answer
-
-_REPORT_EVERY = 8
-"""Plain steps between two progress events of the baseline."""
 
 
 class Session(SessionParts):
@@ -107,6 +104,7 @@ class Session(SessionParts):
         reason = EndReason.EOS if run.given and run.given[-1] in answer.limits.eos_ids else None
         if reason is None:
             yield from self._prefill(pair.prefill_cost(answer.tokens), pair.prefill(answer.tokens))
+            yield from self._foretell(answer, settings, max_rounds)
             reason = EndReason.CANCELLED if self._cancelled.is_set() else None
         told_off = False
         while reason is None:
@@ -115,10 +113,12 @@ class Session(SessionParts):
                 self.config, self._changed = self._changed, None
                 settings = pair.settings(self.config, self.seed)
                 self._last = (answer, settings)
+                run.texts.add(pair.text_key(settings))
                 run.settings_id += 1
                 speculator = pair.speculator(settings, run.settings_id, self._stamp)
                 pair.drafter.reserve(len(answer.tokens) + self._expected(max_rounds))
                 yield SegmentStarted(*self._stamp(), run.settings_id, settings)
+                yield from self._foretell(answer, settings, max_rounds)
             round_ = speculator.round(answer, run.rounds)
             run.decode_ms += round_.ms
             run.first_ms = round_.ms if run.first_ms is None else run.first_ms
@@ -167,34 +167,43 @@ class Session(SessionParts):
             pass
         prefill_ms = (time.perf_counter() - start) * 1e3
         decoder = pair.plain_decoder(settings, self._stamp)
-        decode_ms = 0.0
+        must_agree = len(self._run.texts) == 1 and None not in self._run.texts
+        decode_ms, parting = 0.0, None
         for number in range(1, wanted + 1):
             if self._cancelled.is_set():
                 break
             step = decoder.step(plain, number)
             decode_ms += step.ms
-            if number % _REPORT_EVERY == 0 and number < wanted:
+            if must_agree and parting is None and step.id != ids[number - 1]:
+                parting = pair.parting(plain, decoder, ids[number - 1])
+            if number % REPORT_EVERY == 0 and number < wanted:
                 yield BaselineProgress(*self._stamp(), number, wanted)
         done = plain.new_tokens
         complete = len(done) == wanted
-        differing = (at for at, (a, b) in enumerate(zip(done, ids, strict=False)) if a != b)
-        first_difference = next(differing, None) if settings.temperature == 0 else None
+        divergence = None if parting is None else pair.divergence(parting, settings, self._cancelled.is_set)
         finished = BaselineFinished(
             *self._stamp(),
             tokens=len(done),
             ids=tuple(done),
             decode_ms=decode_ms,
             prefill_ms=prefill_ms,
-            identical=done == ids if settings.temperature == 0 and complete else None,
-            first_difference=first_difference,
+            identical=done == ids if must_agree and complete else None,
+            first_difference=None if divergence is None else divergence.index,
             complete=complete,
+            divergence=divergence,
         )
         self.run_statistics.set_baseline(finished)
         yield finished
 
     def change(self, config: Config) -> None:
         """Decode with these settings: a run in progress from its next round on, as a new segment, else the
-        next run. Models that they name are loaded by ``load`` only."""
+        next run. Models that they name are loaded by ``load`` only.
+
+        Raises ConfigError where they do not go together with what the target's defaults are; nothing is
+        changed then.
+        """
+        if self._pair is not None:
+            self._pair.settings(config, self.seed)
         if config.sampling.seed is not None:
             self.seed = config.sampling.seed
         if self._current is None:

@@ -87,9 +87,9 @@ class SessionCore:
             held.clear()
             self.eject()
             self._pair = load_pair(self.config, reporter, self._cancelled.is_set, prepared)
+            self._pair.warm_up(self.config.draft.num_draft_tokens)
             for key, text in self._pair.notices:
                 record_and_tell(Notice(*self._stamp(), key, text))
-            self._pair.warm_up(self.config.draft.num_draft_tokens)
 
     @property
     def pair(self) -> Pair:
@@ -130,7 +130,7 @@ class SessionCore:
 
     def statistics(self) -> dict[str, Any]:
         """The machine-readable measures of the last run."""
-        return self.run_statistics.as_dict()
+        return self.run_statistics.as_dict(None if self._last is None else self._last[1])
 
     def header(self) -> dict[str, Any]:
         """What a recording says before its first event: versions, models, machine, seed, configuration."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.config import Config
@@ -14,6 +14,7 @@ from engine.errors import InvariantError, PromptTooLong
 from engine.events import (
     EndReason,
     Event,
+    PlainRunProgress,
     PlainStep,
     PrefillFinished,
     PrefillProgress,
@@ -29,6 +30,8 @@ from engine.stats import Statistics
 if TYPE_CHECKING:
     from engine.answer import Answer, Limits
 
+REPORT_EVERY = 8
+"""Plain steps between two progress events."""
 _RESERVE = 2048
 """Tokens the caches make room for at most before an answer begins; a longer one makes them grow."""
 
@@ -49,6 +52,8 @@ class RunSoFar:
     prefill_ms: float = 0.0
     first_ms: float | None = None
     decode_ms: float = 0.0
+    texts: set[object] = field(default_factory=set)
+    """What fixed the text of each of its segments, as ``Pair.text_key`` gives it."""
 
     @property
     def written(self) -> int:
@@ -144,6 +149,7 @@ class SessionParts(SessionCore):
             self._run = RunSoFar(self._run.number + 1, given, len(given))
             self.run_statistics = Statistics()
         self._run.prompt_length, self._run.messages = len(prompt), tuple(messages)
+        self._run.texts.add(self.pair.text_key(settings))
         answer = Answer([*prompt, *given], self.pair.target.text, self._limits(len(prompt) + len(given)))
         self._last = (answer, settings)
         return answer, settings
@@ -201,6 +207,27 @@ class SessionParts(SessionCore):
         self._run.prefill_ms += ms
         if not self._cancelled.is_set():
             yield PrefillFinished(*self._stamp(), ms)
+
+    def _foretell(self, answer: Answer, settings: Settings, max_rounds: int | None) -> Iterator[Event]:
+        """Have plain decoding write the rest first, for a drafter that is to know it; no clock runs."""
+        from engine.answer import Answer, Limits
+
+        pair, run = self.pair, self._run
+        if not pair.drafter.needs_plain_run or self._cancelled.is_set():
+            return
+        left = answer.budget
+        if max_rounds is not None:
+            left = min(left, (max_rounds - run.rounds + 1) * (settings.num_draft_tokens + 1))
+        limits = Limits(left, answer.limits.context_length, answer.limits.eos_ids)
+        known = Answer(answer.tokens, pair.target.text, limits)
+        decoder = pair.plain_decoder(settings, self._stamp)
+        for number in range(1, left + 1):
+            if self._cancelled.is_set() or decoder.step(known, number).cut:
+                break
+            if number % REPORT_EVERY == 0:
+                yield PlainRunProgress(*self._stamp(), number, left)
+        pair.cache.truncate(len(answer.tokens) - 1)
+        pair.drafter.foretell(known.tokens)
 
     def _end(self, step: Round | PlainStep, max_rounds: int | None) -> EndReason | None:
         """Why the answer ends after a round or a plain step; None while it goes on."""

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.events import BaselineFinished, PlainStep, Round, RunFinished
+from engine.events import BaselineFinished, PlainStep, Round, RunFinished, Settings
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
@@ -209,10 +209,26 @@ class Statistics:
             told = 1 + sum(self.reached) / self.rounds - self.cut_rounds / self.rounds
             assert math.isclose(self.tau, told, rel_tol=1e-12, abs_tol=1e-12), f"tau {self.tau}, told {told}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def synthetic(self, settings: Settings | None) -> dict[str, Any] | None:
+        """What a synthetic drafter was told, and the speedup if its drafts had a cost; None for others.
+
+        Each drafted token is charged ``draft_cost`` plain steps; in the run it took next to no time.
+        """
+        if settings is None or not settings.acceptance:
+            return None
+        speedup, cost = None, settings.draft_cost or 0.0
+        plain = self.baseline_tokens_per_second
+        if plain is not None and self.tokens:
+            speedup = self.tokens * 1000 / plain / (self.decode_ms + self.drafted * cost * 1000 / plain)
+        return {"acceptance": list(settings.acceptance), "draft_cost": cost, "speedup_at_cost": speedup}
+
+    def as_dict(self, settings: Settings | None = None) -> dict[str, Any]:
         """The machine-readable names, in their order; an absent measure is None, never 0.
 
         Rates are fractions 0..1, times milliseconds. The prediction needs measured costs: absent here.
+
+        Args:
+            settings: of the run, for what is said of a synthetic drafter only.
         """
         known = self.baseline if self.baseline is not None and self.baseline.complete else None
         times: dict[str, float | None] = {}
@@ -237,6 +253,7 @@ class Statistics:
             "ttft_ms": None if self.timing is None else self.timing.ttft_ms,
             **times,
             "identical": None if known is None else known.identical,
+            "synthetic": self.synthetic(settings),
         }
 
 

@@ -20,6 +20,7 @@ from engine.events import (
     LoadStarted,
     Notice,
     Origin,
+    PlainRunProgress,
     PlainStep,
     PrefillFinished,
     PrefillProgress,
@@ -161,6 +162,8 @@ class Console:
                 progress.update("timing plain decoding:", f"{event.done} of {event.total} tokens")
         elif isinstance(event, PrefillFinished | BaselineFinished):
             progress.clear()
+        elif isinstance(event, PlainRunProgress) and self._err.can_rewrite:
+            progress.update("plain decoding first:", f"{event.done} of at most {event.total} tokens")
 
 
 def _clean(text: str) -> str:

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 
 from engine.config import Config
 from engine.errors import Cancelled, EngineError, SpeculateError
-from engine.events import EndReason, PlainStep, PrefillProgress, Round, RunFinished
+from engine.events import EndReason, PlainRunProgress, PlainStep, PrefillProgress, Round, RunFinished
 from engine.race import race
 from engine.session import Session
 from tui.engine_commands import (
@@ -202,7 +202,7 @@ class EngineThread:
             self._say_unless_off(event)
             if isinstance(event, RunFinished):
                 reason = event.reason
-            elif isinstance(event, PrefillProgress):
+            elif isinstance(event, PrefillProgress | PlainRunProgress):
                 self._checkpoint(stepped=False, last=False)
             elif isinstance(event, Round | PlainStep):
                 self._checkpoint(stepped=True, last=event.cut is not None)

@@ -11,6 +11,7 @@ from engine.events import (
     BaselineProgress,
     BaselineStarted,
     Origin,
+    PlainRunProgress,
     PlainStep,
     PrefillFinished,
     PrefillProgress,
@@ -121,7 +122,7 @@ def _segment_started(state: ViewState, event: SegmentStarted) -> ViewState:
     return replace(state, fold=fold, settings=event.settings, segments=state.segments.append(event))
 
 
-def _prefill_progress(state: ViewState, event: PrefillProgress) -> ViewState:
+def _prefill_progress(state: ViewState, event: PrefillProgress | PlainRunProgress) -> ViewState:
     return replace(state, phase=going_on(state), prefill_done=event.done, prefill_total=event.total)
 
 
@@ -207,6 +208,7 @@ RUN_CHANGES: dict[type, Callable[[ViewState, Any], ViewState]] = {
     RunStarted: _run_started,
     SegmentStarted: _segment_started,
     PrefillProgress: _prefill_progress,
+    PlainRunProgress: _prefill_progress,
     PrefillFinished: _prefill_finished,
     Round: _round,
     PlainStep: _plain_step,

@@ -19,6 +19,7 @@ NAMES = [
     *("conditional_acceptance", "tokens_per_second", "baseline_tokens_per_second", "speedup"),
     *("predicted_speedup", "prediction_error", "best_k", "ttft_ms", "draft_ms", "draft_ms_per_round"),
     *("verify_ms", "verify_ms_per_round", "host_ms", "host_ms_per_round", "identical"),
+    "synthetic",
 ]
 
 
