@@ -18,6 +18,7 @@ from engine.drafters.hybrid import MIN_MATCH, HybridDrafter
 from engine.drafters.model import ModelDrafter
 from engine.draws import Draws
 from engine.events import Round, SegmentStarted
+from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.recheck_models import ModelRecheck
 from engine.sampling import Law
@@ -125,31 +126,64 @@ def test_a_short_match_is_left_to_the_model() -> None:
         assert (draft.ids.tolist() == text[length : length + 2]) == (length >= MIN_MATCH)
 
 
-def test_it_catches_up_after_a_long_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+class Widths:
+    """Notes how many tokens each pass of a model is fed."""
+
+    def __init__(self, model: CausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.noted: list[int] = []
+        forward, extend = model.forward, model.extend
+
+        def noting_forward(ids: list[int] | torch.Tensor, cache: KVCache, keep: int) -> torch.Tensor:
+            self.noted.append(len(ids))
+            return forward(ids, cache, keep)
+
+        def noting_extend(ids: list[int], cache: KVCache) -> None:
+            self.noted.append(len(ids))
+            extend(ids, cache)
+
+        monkeypatch.setattr(model, "forward", noting_forward)
+        monkeypatch.setattr(model, "extend", noting_extend)
+
+    def take(self) -> list[int]:
+        taken, self.noted[:] = list(self.noted), []
+        return taken
+
+
+def test_what_the_model_is_fed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One token after a rejection, two after a full accept, and all that was copied meanwhile."""
+    target, model = double_lm("llama"), double_lm("llama", 0.1)
+    tried, widths = hybrid(target, model, min_match=3), Widths(model, monkeypatch)
+    law, draws, text = Law(GREEDY, torch.float64), Draws(0), [*range(50, 70)]
+    list(tried.prefill(text))
+    assert widths.take() == [19]
+
+    def drafted(source: str, n_accepted: int, *more: int) -> list[int]:
+        draft = tried.propose(text, 3, law, draws)
+        drafts = draft.ids.tolist()
+        assert (len(drafts), draft.source) == (3, source)
+        tried.observe(Scored(drafts, n_accepted))
+        text.extend([*drafts[:n_accepted], *more])
+        return widths.take()
+
+    assert drafted("model", 3, 301) == [1, 1, 1]
+    assert drafted("model", 1, 302) == [2, 1, 1]
+    assert drafted("model", 0, 50, 51, 52) == [1, 1, 1]
+    assert drafted("lookup", 3, 303) == []
+    assert drafted("model", 0, 304) == [3 + 4, 1, 1]
+
+
+@pytest.mark.parametrize(("more", "fed"), [(6, [7, 1]), (30, [8, 8, 8, 6, 1, 1])])
+def test_it_catches_up_after_a_long_copy(more: int, fed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """In passes no wider than a prompt is read in; a short gap goes into the pass that guesses."""
     monkeypatch.setattr("engine.drafters.hybrid.CHUNK", 8)
     monkeypatch.setattr("engine.prefill.CHUNK", 8)
     target, model = double_lm("gpt2"), double_lm("gpt2", 0.1)
-    tried, widths = hybrid(target, model), list[int]()
-    inner, forward = tried._model._model, tried._model._model.forward
-
-    def noting(ids: list[int] | torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        widths.append(len(ids))
-        return forward(ids, *args, **kwargs)  # type: ignore[arg-type]
-
+    tried, widths = hybrid(target, model), Widths(model, monkeypatch)
     list(tried.prefill(PROMPT))
-    monkeypatch.setattr(inner, "forward", noting)
-    monkeypatch.setattr(inner, "extend", lambda ids, cache: noting(ids, cache, keep=1))
-    law = Law(GREEDY, torch.float64)
-    for more in (6, 30):
-        widths.clear()
-        tokens = [*PROMPT, *range(100, 100 + more)]
-        draft = tried.propose(tokens, 2, law, Draws(0))
-        assert draft.source == "model"
-        assert max(widths) <= 9
-        assert sum(widths) == len(tokens) - len(PROMPT) + 1 + 1
-        tried.forget()
-        list(tried.prefill(PROMPT))
+    widths.take()
+    draft = tried.propose([*PROMPT, *range(100, 100 + more)], 2, Law(GREEDY, torch.float64), Draws(0))
+    assert draft.source == "model"
+    assert widths.take() == fed
 
 
 def test_the_end_of_the_model_s_context_is_not_the_end_of_drafting() -> None:
