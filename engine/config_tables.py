@@ -118,9 +118,9 @@ class DraftConfig(_Table):
     num_draft_tokens: Annotated[int, BeforeValidator(_not_auto)] = Field(default=5, ge=1, le=64)
     """Tokens drafted in a round, from 1 to 64 (default 5)."""
     min_match: int | None = Field(default=None, ge=1, le=64)
-    """Looks up only what the last tokens, at least this many, had before (default: set by the method)."""
+    """Newest tokens that must have occurred before, to copy what followed them (default 1, in hybrid 4)."""
     history: bool = False
-    """Looks up earlier answers of the session too, not only the text so far (default: false)."""
+    """Copies from earlier prompts and answers of the session too, not only this text (default: false)."""
     acceptance: _Shares | None = None
     """Synthetic drafter: chance that a draft is right, one number or one for each place (default 0.8)."""
     cost: float | None = Field(default=None, ge=0, le=100)

@@ -94,6 +94,7 @@ class ModelRecheck:
         check_possible(events, target.vocab_size, target.context_length)
         with map_torch_errors():
             yield from self._forced(events)
+            self._session.forget()  # a drafter that copies from earlier answers knows this recording's now
             yield from self._free(events)
 
     def _loaded(self) -> Loaded:

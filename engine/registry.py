@@ -36,6 +36,12 @@ DRAFTERS: dict[str, Entry] = {
         summary="What followed the same words earlier in the text is drafted; no model is needed.",
         options=("min_match", "history"),
     ),
+    "hybrid": Entry(
+        "engine.drafters.hybrid:HybridDrafter",
+        loads_model=True,
+        summary="As lookup where enough of the newest words occurred before; elsewhere a model drafts.",
+        options=("min_match", "history"),
+    ),
     "synthetic": Entry(
         "engine.drafters.synthetic:SyntheticDrafter",
         loads_model=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,11 @@ class Drafter(ABC):
 
     def forget(self) -> None:  # noqa: B027 - optional, as ``reserve``
         """Hold no token any more: the next ``prefill`` takes in the whole prompt."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """What is drafted meanwhile is no part of the session: it must not change a later draft, nor may an
+        earlier answer help it. For a drafter whose drafts depend on more than the tokens it is given."""
+        return nullcontext()
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Take in the prompt before the clock of the rounds starts; yields tokens done after each chunk."""

@@ -1,66 +1,109 @@
-"""Prompt lookup: what followed the same words before, follows now (Saxena 2023, "Prompt Lookup Decoding")."""
+"""Prompt lookup: what followed the same words before, follows now (Saxena 2023, "Prompt Lookup Decoding").
+
+The newest tokens are looked up in a suffix automaton of the text so far, and of earlier texts if asked for.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
 from engine.drafters.base import Draft, Drafter, DrafterContext
+from engine.drafters.suffix_automaton import SEPARATOR, SuffixAutomaton
 from engine.draws import Draws
 from engine.kv_cache import common_prefix
 from engine.sampling import Law
 
-LONGEST = 3
-"""Longest run of tokens that is looked up; shorter ones follow, down to a single token."""
+MIN_MATCH = 1
+"""Default of ``draft.min_match``: a short match drafts few tokens, which bring more than they cost."""
+TOKENS_PER_MATCHED = 3
+"""Tokens drafted at most for each token of the match: the longer the match, the farther the copy is right."""
+HISTORY = 65_536
+"""Tokens of earlier texts that are kept at most; beyond that the older half of them goes."""
 
 
-class NgramIndex:
-    """Where each run of 1..LONGEST tokens occurred last, updated token by token."""
+class TextIndex:
+    """The text so far and, with ``history``, earlier ones, ready to be looked up."""
 
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self._follower: dict[tuple[int, ...], int] = {}  # run of tokens -> index of the token after it
+    def __init__(self, *, history: bool) -> None:
+        self._history = history
+        self._texts = SuffixAutomaton()
 
     def sync(self, tokens: list[int]) -> None:
-        """Take over these tokens: append what is new, start again if the past changed."""
-        if common_prefix(self.tokens, tokens) < len(self.tokens):
-            self.tokens = []
-            self._follower.clear()
-        for token in tokens[len(self.tokens) :]:
-            end = len(self.tokens)
-            # A run enters the index when its follower is known, so the newest run never finds itself.
-            for n in range(1, min(LONGEST, end) + 1):
-                self._follower[tuple(self.tokens[end - n :])] = end
-            self.tokens.append(token)
+        """Take over these tokens: append what is new; if the past changed, begin another text."""
+        held = self._texts.tokens[self._texts.start :]
+        known = len(held)
+        if common_prefix(held, tokens) < known:
+            self._texts = self._earlier() if self._history else SuffixAutomaton()
+            known = 0
+        for token in tokens[known:]:
+            self._texts.append(token)
 
-    def copy(self, k: int) -> list[int]:
-        """The k tokens after the latest earlier occurrence of the longest known suffix; [] if there is none.
+    def draft(self, k: int, min_match: int) -> tuple[list[int], str | None]:
+        """Up to k tokens that may follow, and why there are fewer.
 
-        A copy that reaches the end goes on with what it has just copied, as in LZ77, so a repetition goes on.
+        Args:
+            min_match: tokens that must have occurred before.
         """
-        size = len(self.tokens)
-        for n in range(min(LONGEST, size), 0, -1):
-            start = self._follower.get(tuple(self.tokens[size - n :]))
-            if start is not None:
-                copied = self.tokens[start : start + k]
-                while len(copied) < k:
-                    copied.append(copied[len(copied) - (size - start)])
-                return copied
-        return []
+        match = self._texts.match()
+        if match is None or match.length < min_match:
+            return [], "no match"
+        wanted = min(k, TOKENS_PER_MATCHED * match.length)
+        ids = self._texts.copy(match.follower, wanted)
+        if len(ids) < wanted:
+            return ids, "the earlier text ends"
+        return ids, f"match of {match.length}" if wanted < k else None
+
+    def _earlier(self) -> SuffixAutomaton:
+        """All texts so far as earlier ones; the newest of them only, if they are too long."""
+        texts = self._texts
+        texts.begin()
+        if texts.start <= HISTORY:
+            return texts
+        shorter = SuffixAutomaton()
+        for token in texts.tokens[-HISTORY // 2 :]:
+            if token == SEPARATOR:
+                shorter.begin()
+            else:
+                shorter.append(token)
+        return shorter
 
 
 class LookupDrafter(Drafter):
-    """Guesses by copying from the context: no model, no weights, microseconds."""
+    """Guesses by copying from the context: no model, no weights, microseconds.
 
-    def __init__(self, context: DrafterContext) -> None:
+    With ``draft.history`` it copies from earlier texts of the session too. A text becomes an earlier one,
+    prompt and answer, when another is begun that does not go on from it. ``forget`` drops all of them, so
+    that what comes next is drafted as by a new drafter; ``aside`` keeps them, out of sight.
+
+    Args:
+        min_match: what ``draft.min_match`` is if the configuration does not say.
+    """
+
+    def __init__(self, context: DrafterContext, min_match: int = MIN_MATCH) -> None:
         super().__init__(context)
-        self._index = NgramIndex()
+        self._history = context.options.history
+        self._min_match = context.options.min_match or min_match
+        self._index = TextIndex(history=self._history)
         self._ns = 0
 
+    def settings(self) -> Mapping[str, Any]:
+        return {"min_match": self._min_match, "history": self._history}
+
     def forget(self) -> None:
-        self._index = NgramIndex()
+        self._index = TextIndex(history=self._history)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        kept, self._index = self._index, TextIndex(history=self._history)
+        try:
+            yield
+        finally:
+            self._index = kept
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         self._index.sync(tokens)
@@ -69,9 +112,9 @@ class LookupDrafter(Drafter):
     def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
         start = time.perf_counter_ns()
         self._index.sync(tokens)
-        ids = self._index.copy(k)
+        ids, reason = self._index.draft(k, self._min_match)
         self._ns += time.perf_counter_ns() - start
-        return Draft(torch.tensor(ids, dtype=torch.long), reason=None if ids else "no match")
+        return Draft(torch.tensor(ids, dtype=torch.long), reason=reason)
 
     def take_ms(self) -> float:
         ms, self._ns = self._ns / 1e6, 0
