@@ -67,7 +67,7 @@ def race(session: Session, messages: Sequence[Message]) -> Iterator[RaceEvent]:
     Raises:
         InvariantError, ContextError, PromptTooLong, EngineError, ResourceError: as ``Session.generate``.
     """
-    with session.aside(_limited_by_tokens), session.pair.drafter.aside():
+    with session.aside(_limited_by_tokens):
         for arm in ARMS:
             if not (yield from _warm_up(session, arm, messages)):
                 return

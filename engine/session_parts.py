@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -257,7 +257,8 @@ class SessionParts(SessionCore):
     def aside(self, adapt: Callable[[Config], Config]) -> Iterator[None]:
         """What runs meanwhile is neither recorded nor counted: the last run stays the last one.
 
-        What the caches hold of it stays, so that the next run can use its prompt again.
+        What the caches hold of it stays, so that the next run can use its prompt again. What the drafter
+        learns of it does not.
 
         Args:
             adapt: gives the configuration it is decoded with from the session's own; not with other models.
@@ -266,7 +267,8 @@ class SessionParts(SessionCore):
         pair, kept = self._pair, (self.config, self._run, self.run_statistics, self._last)
         self.config, self._recording = adapt(self.config), False
         try:
-            yield
+            with nullcontext() if pair is None else pair.drafter.aside():
+                yield
         finally:
             self._recording = True
             self.config, self._run, self.run_statistics, last = kept
