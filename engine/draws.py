@@ -148,16 +148,19 @@ class SharedNoise(Draws):
         """Exponential variables of mean 1, never 0, in float32 on the CPU.  # (count,)"""
         held = self._noise.get(position)
         if held is None or held.shape[0] < count:
-            if len(self._noise) > _POSITIONS_HELD:
-                self._noise.clear()
+            if len(self._noise) >= _POSITIONS_HELD:
+                del self._noise[next(iter(self._noise))]
             # A drafter may know a few ids fewer than its target, which asks next.
             words = self._words(position, Stream.NOISE, 0, -(-count // _IDS) * _IDS)
-            u = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # (0, 1)
-            held = torch.from_numpy(-np.log(u)).float()
+            u = (words >> np.uint64(12)).astype(np.float64)
+            u += 0.5
+            u *= 2.0**-52  # (0, 1)
+            held = torch.from_numpy(u).log_().float().neg_()
             self._noise[position] = held
         return held[:count]
 
 
-_POSITIONS_HELD = 128
-"""Twice the longest draft: drafter and target ask for the same positions within a round."""
+_POSITIONS_HELD = 65
+"""Those of the longest round: its target asks for the positions that its drafter asked for."""
 _IDS = 4096
+"""Ids come in multiples of this many."""

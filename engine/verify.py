@@ -117,25 +117,32 @@ class Block:
         k = drafts.shape[0]
         u = draws.uniform(position, Stream.ACCEPT, k).to(p.device, p.dtype)  # (K,)
         big_p = _capped_products(_ratios(p, q, drafts))  # (K+1,)
-        scaled = big_p[:, None] * p  # (K+1, V)
-        s = _over(scaled[1:k], None if q is None else q[1:], drafts[1:]).sum(-1)  # (K-1,)
+        scaled = big_p[1:k, None] * p[1:k]  # (K-1, V)
+        s = _over(scaled, None if q is None else q[1:], drafts[1:]).sum(-1)  # (K-1,)
         rest = s + 1 - big_p[1:k]  # (K-1,)
         h = torch.where(rest > 0, s / rest, 1.0)  # (K-1,)
         h = torch.cat([h, big_p[1:][-1:]])  # (K,)
         place = torch.arange(1, k + 1, device=p.device)  # (K,)
         n_accepted = torch.cat([place.new_zeros(1), place * (u < h)]).amax()  # ()
-        weights = residual(scaled, q, drafts, n_accepted)  # (V,)
+        weights = residual(p, q, drafts, n_accepted, big_p)  # (V,)
         return Judgement(n_accepted, draws.categorical(weights, position, Stream.TARGET), u, h)
 
 
-def residual(p: Tensor, q: Tensor | None, drafts: Tensor, n_accepted: Tensor) -> Tensor:
+def residual(
+    p: Tensor, q: Tensor | None, drafts: Tensor, n_accepted: Tensor, scale: Tensor | None = None
+) -> Tensor:
     """What the target's own token is drawn from, not normalised: max(p - q, 0) at row ``n_accepted``.  # (V,)
 
     After a full accept it is p at the last row. Where p equals q nothing is left, and p itself is the law:
     the rejection that led there had probability 0 up to rounding.
+
+    Args:
+        scale: factors of the rows of p.  # (K+1,)
     """
     k = drafts.shape[0]
     row = p.index_select(0, n_accepted[None])  # (1, V)
+    if scale is not None:
+        row = row * scale.index_select(0, n_accepted[None])
     if k == 0:
         return row[0]
     rejected = n_accepted.clamp(max=k - 1)[None]  # (1,); of no effect after a full accept
@@ -149,8 +156,9 @@ def _over(p: Tensor, q: Tensor | None, drafts: Tensor) -> Tensor:
     """max(p - q, 0), row by row.  # (R, V)"""
     if q is None:  # all of q lies on the draft, which p cannot exceed there
         return p.scatter(1, drafts[:, None], 0.0)
-    common = q.shape[1]
-    return torch.cat([(p[:, :common] - q).clamp(min=0), p[:, common:]], dim=1)
+    left = p.clone()
+    left[:, : q.shape[1]] -= q
+    return left.clamp_(min=0)
 
 
 def _ratios(p: Tensor, q: Tensor | None, drafts: Tensor) -> Tensor:
