@@ -15,8 +15,8 @@ from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 from engine.errors import RecordingError
 from engine.events import Round
+from engine.recheck_finding import Grade
 from engine.recheck_models import ModelRecheck
-from engine.recheck_round import Grade
 from engine.session import Session
 from engine.session_core import Tell
 
