@@ -123,7 +123,8 @@ class _Run(RoundChecks):
             all(0 <= share <= 1 for share in settings.acceptance), "settings", "an acceptance is no share"
         )
         self._expect((settings.draft_cost or 0.0) >= 0, "settings", "a draft costs less than nothing")
-        self._expect((settings.min_match or 1) >= 1, "settings", "less than one token is looked up")
+        least = settings.min_match
+        self._expect(least is None or least >= 1, "settings", "less than one token is looked up")
 
     # -- a round
 
