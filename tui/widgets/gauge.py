@@ -199,7 +199,10 @@ class GaugePane(FixedView):
             told = same_text(timing.finished, self._dtype(), ascii_only=self.ascii)
             assert told is not None, "it is told whether the texts are the same"
             style = "lines--bad lines--strong" if told.is_bug else "lines--dim"
-            rows += wrap(f"Same text as plain: {told.words}.", self.row_width, style)
+            said = f"Same text as plain: {told.words}."
+            if timing.finished.identical:
+                said = "Plain decoding wrote the same tokens."
+            rows += wrap(said, self.row_width, style)
         return rows
 
     def _dtype(self) -> str:

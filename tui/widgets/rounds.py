@@ -88,7 +88,9 @@ class RoundsPane(LineView):
         if rounds is self._rounds and state.revealed == self._revealed and before.phase is state.phase:
             return
         synthetic = any_synthetic(segment.settings for segment in state.segments)
-        self.border_title = f"Rounds, {SYNTHETIC.upper()}" if synthetic else "Rounds"
+        title = f"Rounds, {SYNTHETIC.upper()}" if synthetic else "Rounds"
+        if title != self.border_title:  # to set it paints the frame
+            self.border_title = title
         known = len(self._rounds)
         goes_on = (
             before.run == state.run
