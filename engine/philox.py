@@ -6,10 +6,14 @@ draws of a recording can be computed again without numpy or torch.
 
 from __future__ import annotations
 
+import math
+
 _MASK = 2**64 - 1
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _ROUNDS = 10
+_WORDS = 4
+"""Of a block."""
 
 Block = tuple[int, int, int, int]
 
@@ -27,9 +31,26 @@ def philox(counter: Block, key: tuple[int, int]) -> Block:
 
 def uniform24(seed: int, position: int, stream: int, count: int) -> list[float]:
     """What ``Draws.uniform`` gives: ``count`` draws in [0, 1) with 24 random bits."""
-    words: list[int] = []
-    block = 0
-    while len(words) < count:
-        block += 1  # numpy counts up before it takes the first block
-        words += philox((block, stream, position, 0), (seed, 0))
+    words = [
+        word for block in range(-(-count // _WORDS)) for word in _block(seed, position, stream, 0, block)
+    ]
     return [(word >> 40) * 2.0**-24 for word in words[:count]]
+
+
+def uniform53(seed: int, position: int, stream: int) -> float:
+    """The point in [0, 1) by which ``Draws.categorical`` picks a token, its index being 0."""
+    return (_word(seed, position, stream, 1, 0) >> 11) * 2.0**-53
+
+
+def exponential(seed: int, position: int, stream: int, id_: int) -> float:
+    """What ``SharedNoise`` divides by the probability of an id, before it is rounded to float32."""
+    return -math.log(((_word(seed, position, stream, 0, id_) >> 12) + 0.5) * 2.0**-52)
+
+
+def _word(seed: int, position: int, stream: int, family: int, index: int) -> int:
+    return _block(seed, position, stream, family, index // _WORDS)[index % _WORDS]
+
+
+def _block(seed: int, position: int, stream: int, family: int, number: int) -> Block:
+    # numpy counts up before it takes the first block
+    return philox((number + 1, stream, position, family), (seed, 0))

@@ -21,7 +21,9 @@ from engine.events import (
     SegmentStarted,
     Settings,
 )
-from engine.recheck_round import Finding, Grade, RoundChecks
+from engine.recheck_finding import Finding, Grade
+from engine.recheck_round import RoundChecks
+from engine.registry import DRAFTERS, RULES
 from engine.stats import Statistics
 
 __all__ = ["Finding", "Grade", "Recheck"]
@@ -87,6 +89,7 @@ class _Run(RoundChecks):
         elif isinstance(event, SegmentStarted):
             self.settings[event.settings_id] = event.settings
             self.newest = event.settings_id
+            self._segment(event.settings)
         elif isinstance(event, Round):
             self._round(event)
         elif isinstance(event, PlainStep):
@@ -106,6 +109,22 @@ class _Run(RoundChecks):
         self._expect(event.given == written, "context", "it does not go on where it stood")
         self.started = replace(event, given=self.started.given)
         self.ended, self.is_finished = None, False
+
+    def _segment(self, settings: Settings) -> None:
+        """Settings that a drafter and a rule of this program can have."""
+        self._expect(
+            settings.drafter in DRAFTERS, "settings", f"there is no drafter {settings.drafter!r} to draft"
+        )
+        rule = settings.verify_strategy
+        self._expect(rule in RULES, "settings", f"there is no rule {rule!r} to judge by")
+        greedy = settings.temperature == 0
+        self._expect(greedy or rule != "greedy_match", "settings", "greedy_match is temperature 0")
+        self._expect(
+            all(0 <= share <= 1 for share in settings.acceptance), "settings", "an acceptance is no share"
+        )
+        self._expect((settings.draft_cost or 0.0) >= 0, "settings", "a draft costs less than nothing")
+        least = settings.min_match
+        self._expect(least is None or least >= 1, "settings", "less than one token is looked up")
 
     # -- a round
 
@@ -195,17 +214,44 @@ class _Run(RoundChecks):
             )
 
     def _baseline(self, event: BaselineFinished) -> None:
-        if not event.complete:
-            return
         ids = tuple(self.ids)
         shorter = min(len(ids), len(event.ids))
         differs = next((at for at in range(shorter) if ids[at] != event.ids[at]), None)
+        self._divergence(event, differs)
+        if not event.complete:
+            return
         self._expect(event.tokens == len(event.ids), "baseline", f"{len(event.ids)} ids, not {event.tokens}")
         if event.identical is None:
             return
+        self._expect(self._repeats_plain(), "baseline", "sampled texts need not be the same, yet it is told")
         same = differs is None and len(ids) == len(event.ids)
         self._expect(event.identical == same, "baseline", "whether the texts are the same is told wrong")
         if differs is not None:
             self._expect(
                 event.first_difference == differs, "baseline", f"the first difference is at token {differs}"
             )
+
+    def _repeats_plain(self) -> bool:
+        """Whether the newest settings have the text of plain decoding; unknown ones are told elsewhere."""
+        settings = None if self.newest is None else self.settings[self.newest]
+        rule = None if settings is None else RULES.get(settings.verify_strategy)
+        return settings is None or rule is None or settings.temperature == 0 or rule.follows_seed
+
+    def _divergence(self, event: BaselineFinished, differs: int | None) -> None:
+        """What is told of the first difference is told of the first difference."""
+        found = event.divergence
+        if found is None:
+            return
+        if not self._expect(
+            differs is not None and found.index == differs == event.first_difference,
+            "baseline",
+            f"the texts differ first at token {differs}, the divergence is told of {found.index}",
+        ):
+            return
+        self._expect(
+            (found.written, found.plain) == (self.ids[found.index], event.ids[found.index]),
+            "baseline",
+            "the tokens of the divergence are not those of the texts",
+        )
+        measured = [value for value in (found.gap, found.change) if value is not None]
+        self._expect(all(value >= 0 for value in measured), "baseline", "a distance is negative")

@@ -6,16 +6,16 @@ that rounding explains is no fault, any other one is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.draws import Stream
 from engine.events import Alternative, Round, Settings
-from engine.recheck_round import Grade
+from engine.recheck_block import capped_products
+from engine.recheck_draws import Watched
+from engine.recheck_finding import Grade
+from engine.registry import RULES
 
 Row = tuple[Alternative, ...]
-Miss = Callable[[int | None, int], float | None]
-"""How much of the law's mass lay between the draw and an id: of draft number i, or (None) of the target's
-token; None if that token was not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ def graded(check: str, text: str, margin: float | None, tolerance: float) -> Dif
 
 
 def same_ids(old: Round, new: Round) -> bool:
-    """Whether both drafted, accepted and committed the same."""
+    """Whether both drafted, accepted and committed the same, and the same part of the drafter guessed."""
     return _ids(old) == _ids(new)
 
 
 def same_numbers(old: Round, new: Round) -> bool:
-    """Whether p, q and u agree in every bit."""
+    """Whether p, q, u and h agree in every bit."""
     return _numbers(old) == _numbers(new)
 
 
@@ -59,18 +59,26 @@ def drift(old: Round, new: Round) -> float:
     return max(abs(one - other) for one, other in pairs)
 
 
-def difference(old: Round, new: Round, settings: Settings, miss: Miss, tolerance: float) -> Difference:
+def fixed_text(settings: Settings) -> bool:
+    """Whether the text does not depend on the drafts: at temperature 0, and where the seed alone fixes it."""
+    return settings.temperature == 0 or RULES[settings.verify_strategy].follows_seed
+
+
+def difference(old: Round, new: Round, settings: Settings, draws: Watched, tolerance: float) -> Difference:
     """The first decision in which two rounds after the same tokens differ.
 
     Args:
         old: as it was recorded.
         new: its repetition.
-        miss: of the repetition's draws.
+        draws: those of the repetition.
         tolerance: difference of a probability that rounding explains.
     """
+    if old.source != new.source:
+        text = f"{new.source or 'nothing'} guesses, it was {old.source or 'nothing'}"
+        return graded("draft", text, None, tolerance)
     for place, (was, now) in enumerate(zip(old.drafts, new.drafts, strict=False)):
         if was.id != now.id:
-            margin = miss(place, was.id)
+            margin = draws.miss(Stream.DRAFT, place, was.id)
             if margin is None:
                 margin = likeliest_margin(was.q_top, now.q_top, was.id, now.id)
             return graded("draft", f"draft {place + 1} is id {now.id}, it was {was.id}", margin, tolerance)
@@ -79,9 +87,9 @@ def difference(old: Round, new: Round, settings: Settings, miss: Miss, tolerance
         return graded("draft", text, None, tolerance)
     if old.n_accepted != new.n_accepted:
         text = f"{new.n_accepted} drafts are accepted, they were {old.n_accepted}"
-        return graded("acceptance", text, _acceptance_margin(old, new, settings), tolerance)
+        return graded("acceptance", text, _acceptance_margin(old, new, settings, draws), tolerance)
     if old.target.id != new.target.id:
-        return graded("target", *_target_difference(old, new, settings, miss), tolerance)
+        return graded("target", *_target_difference(old, new, settings, draws), tolerance)
     return graded("commit", f"{_kept(new)}; it was: {_kept(old)}", None, tolerance)
 
 
@@ -92,21 +100,48 @@ def likeliest_margin(old: Row, new: Row, was: int, now: int) -> float | None:
     return max(abs(_chance(row, was) - _chance(row, now)) for row in (old, new))
 
 
-def _acceptance_margin(old: Round, new: Round, settings: Settings) -> float | None:
+def _acceptance_margin(old: Round, new: Round, settings: Settings, draws: Watched) -> float | None:
     at = min(old.n_accepted, new.n_accepted)
     was, now = old.drafts[at], new.drafts[at]
-    if settings.temperature > 0 and was.u is not None:
-        return max(abs(was.u * was.q - was.p), abs(was.u * now.q - now.p))
+    if settings.temperature > 0:
+        if fixed_text(settings):  # the target drew the draft in one of them, and another token in the other
+            drawn = old.target if at == old.n_accepted else was
+            return draws.miss(Stream.TARGET, at, drawn.id)
+        if settings.verify_strategy == "block":
+            return _block_margin(old, new)
+        if was.u is not None:
+            return max(abs(was.u * was.q - was.p), abs(was.u * now.q - now.p))
     if at >= min(len(old.p_top), len(new.p_top)) or not old.p_top[at] or not new.p_top[at]:
         return None
     return max(_from_the_top(row, was.id) for row in (old.p_top[at], new.p_top[at]))
 
 
-def _target_difference(old: Round, new: Round, settings: Settings, miss: Miss) -> tuple[str, float | None]:
+def _block_margin(old: Round, new: Round) -> float | None:
+    """How far u was from h at the draft that only one of them kept, as a difference of a probability.
+
+    u < h is s (1 - u) > u (1 - P), which is off by (1 - P) (h - u) / (1 - h). A probability that is off by t
+    moves P by up to t / q(x) at each draft, and s by t more.
+    """
+    at = max(old.n_accepted, new.n_accepted) - 1
+    margins = []
+    for drafts in (old.drafts, new.drafts):
+        draft = drafts[at]
+        if draft.u is None or draft.h is None or draft.h >= 1 or not all(each.q for each in drafts):
+            continue
+        off = abs(draft.h - draft.u)
+        if at < len(drafts) - 1:
+            off *= (1 - capped_products(drafts)[at]) / (1 - draft.h)
+        margins.append(off / (1 + sum(1 / each.q for each in drafts[: at + 1])))
+    return max(margins, default=None)
+
+
+def _target_difference(
+    old: Round, new: Round, settings: Settings, draws: Watched
+) -> tuple[str, float | None]:
     was, now, at = old.target.id, new.target.id, old.n_accepted
     text = f"the target's token is id {now}, it was {was}"
     if settings.temperature > 0:
-        return text, miss(None, was)
+        return text, draws.miss(Stream.TARGET, at if fixed_text(settings) else 0, was)
     rows = (old.p_top[at], new.p_top[at]) if at < len(old.p_top) else ((), ())
     return text, likeliest_margin(*rows, was, now)
 
@@ -128,9 +163,10 @@ def _kept(round_: Round) -> str:
 
 
 def _ids(round_: Round) -> tuple[object, ...]:
-    drafts = tuple(draft.id for draft in round_.drafts)
+    drafts = round_.source, *(draft.id for draft in round_.drafts)
     return drafts, round_.n_accepted, round_.target.id, round_.tokens, round_.taken_back, round_.cut
 
 
 def _numbers(round_: Round) -> tuple[object, ...]:
-    return tuple((draft.p, draft.q, draft.u) for draft in round_.drafts), round_.target.p, round_.target.q
+    drafts = tuple((draft.p, draft.q, draft.u, draft.h) for draft in round_.drafts)
+    return drafts, round_.target.p, round_.target.q

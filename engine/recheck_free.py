@@ -2,9 +2,9 @@
 
 What comes out is compared token by token. Settings that changed in the middle of the run change before the
 same round. Where the rounds part without a difference in the text (a drafter guessed otherwise), the text is
-compared further: at temperature 0 it does not depend on the drafts, so a token that differs has to be
-explained by the laws at its own place. Of a drawn text nothing can be said from there on; what parted the
-rounds explains it.
+compared further: at temperature 0, and under a rule with which the seed alone fixes the text, it does not
+depend on the drafts, so a token that differs has to be explained at its own place. Of another drawn text
+nothing can be said from there on; what parted the rounds explains it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.events import EndReason, Round, Settings
+from engine.draws import Stream
+from engine.events import EndReason, Round
 from engine.pair import Pair
-from engine.recheck_compare import Difference, difference, graded, likeliest_margin, same_ids
-from engine.recheck_repeat import answer_after, speculator, tolerance_of
-from engine.recheck_round import Finding, Grade
+from engine.recheck_compare import Difference, difference, fixed_text, graded, likeliest_margin, same_ids
+from engine.recheck_finding import Finding, Grade
+from engine.recheck_repeat import Repeater, answer_after, foretell, is_known, tolerance_of
 from engine.recheck_runs import OWN_ENDS, RecordedRun, Written, written_by
 
 
@@ -72,14 +73,20 @@ class _FreeRepeater:
         self._result = result
         self._tokens = run.tokens
         self._tolerance = tolerance_of(pair)
+        self._in_step = True
         self._parted: Difference | None = None
+        """What parted the rounds; None where it is only that a drafter's knowledge was not recorded."""
+        started = run.started
+        self._length = len(started.prompt) + len(started.given) + len(self._tokens)
+        pair.forget()
+        foretell(pair, started.prompt, (*started.given, *(token.id for token in self._tokens)))
         result.seed = run.settings[1].seed
         result.tokens = len(self._tokens)
 
     def repeat(self) -> tuple[FreeRun, Finding | None]:
         result, last = self._result, None
-        for last, settings in self._rounds():
-            found = self._compare(last, settings)
+        for last, repeater in self._rounds():
+            found = self._compare(last, repeater)
             if found is not None:
                 return result, found
             if result.same_tokens == result.tokens and (self._run.reason not in OWN_ENDS or last.cut):
@@ -91,51 +98,58 @@ class _FreeRepeater:
         result.identical = result.same_tokens == result.tokens
         return result, None
 
-    def _rounds(self) -> Iterator[tuple[Round, Settings]]:
+    def _rounds(self) -> Iterator[tuple[Round, Repeater]]:
         """Rounds, one after the other, until the answer ends; the limit of rounds does not end it: where the
         rounds have parted, the recorded text may take more of them."""
         run, started = self._run, self._run.started
         answer = answer_after(self._pair, started, started.given, (), held=[], eos_ids=self._eos_ids)
-        number, settings = 0, run.settings[1]
-        decoder, draws = speculator(self._pair, settings, 1)
+        number, repeater = 0, Repeater(self._pair, run.settings[1], 1)
         while True:
             number += 1
             if number > 1 and number in run.settings:
-                if self._parted is not None:
+                if not self._in_step:
                     self._result.left_out = f"the rounds had parted when settings changed, at round {number}"
                     return
-                settings = run.settings[number]
-                decoder, draws = speculator(self._pair, settings, number)
-            round_ = decoder.round(answer, number)
-            if self._parted is None and number <= len(run.rounds):
-                recorded = run.rounds[number - 1]
-                if same_ids(recorded, round_):
-                    self._result.same_rounds += 1
-                else:
-                    self._parted = difference(recorded, round_, settings, draws.miss, self._tolerance)
-            yield round_, settings
+                repeater = Repeater(self._pair, run.settings[number], number)
+            round_ = repeater.round(answer, number)
+            if self._in_step and number <= len(run.rounds):
+                self._step(run.rounds[number - 1], round_, repeater)
+            yield round_, repeater
             if round_.cut:
                 return
 
-    def _compare(self, round_: Round, settings: Settings) -> Finding | None:
+    def _step(self, recorded: Round, round_: Round, repeater: Repeater) -> None:
+        """See whether the rounds stay the same."""
+        if same_ids(recorded, round_):
+            self._result.same_rounds += 1
+            return
+        self._in_step = False
+        if is_known(self._pair, recorded, self._length):
+            self._parted = difference(recorded, round_, repeater.settings, repeater.draws, self._tolerance)
+
+    def _compare(self, round_: Round, repeater: Repeater) -> Finding | None:
         """Set its tokens beside the recorded ones that are next."""
         result = self._result
-        for token in written_by(round_):
+        for place, token in enumerate(written_by(round_)):
             if result.same_tokens == result.tokens:
                 return self._goes_on()
             recorded = self._tokens[result.same_tokens]
             if token.id != recorded.id:
-                return self._differs(recorded, token, settings)
+                return self._differs(recorded, token, place, repeater)
             result.same_tokens += 1
         return None
 
-    def _differs(self, recorded: Written, token: Written, settings: Settings) -> Finding:
-        result = self._result
+    def _differs(self, recorded: Written, token: Written, place: int, repeater: Repeater) -> Finding:
+        """``place`` is that of the token in its round."""
+        result, settings = self._result, repeater.settings
         result.token, result.round = result.same_tokens + 1, recorded.round
         result.recorded_id, result.repeated_id = recorded.id, token.id
         text = f"token {result.token} is {_named(token)}, it was {_named(recorded)}"
         if settings.temperature == 0:
             margin = likeliest_margin(recorded.row, token.row, recorded.id, token.id)
+            found = graded("free", text, margin, self._tolerance)
+        elif fixed_text(settings):
+            margin = repeater.draws.miss(Stream.TARGET, place, recorded.id)
             found = graded("free", text, margin, self._tolerance)
         else:
             # What was drawn hangs together: the decision that parted the rounds explains all that follows.
@@ -164,7 +178,7 @@ class _FreeRepeater:
         if reason in OWN_ENDS and (last.cut, last.taken_back) != (reason, back):
             return f"the text ends by {last.cut}, it ended by {reason}"
         stopped = reason in {EndReason.ROUNDS, EndReason.CANCELLED}
-        if stopped and self._parted is None and last.cut is not None:
+        if stopped and self._in_step and last.cut is not None:
             return f"the text ends by {last.cut} where the recording ends by {reason}"
         return None
 

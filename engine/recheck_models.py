@@ -17,17 +17,16 @@ from engine.errors import RecordingError, UserError
 from engine.events import Event, Round, RunStarted, SegmentStarted, Settings
 from engine.pair import Pair, map_torch_errors
 from engine.recheck_compare import difference, drift, same_ids, same_numbers
+from engine.recheck_finding import Finding, Grade
 from engine.recheck_free import FreeRun, repeat_freely
 from engine.recheck_possible import check_possible
-from engine.recheck_repeat import answer_after, speculator, tolerance_of
-from engine.recheck_round import Finding, Grade
-from engine.recheck_runs import Loaded, recorded_runs
+from engine.recheck_repeat import Repeater, answer_after, fits_drafter, foretell, is_known, tolerance_of
+from engine.recheck_runs import Loaded, needs_earlier_runs, recorded_runs, written_ids
 from engine.recorded_config import recorded_config
 
 if TYPE_CHECKING:
     from engine.answer import Answer
     from engine.session import Session
-    from engine.speculate import Speculator
 
 
 @dataclass(slots=True)
@@ -36,11 +35,13 @@ class Repeated:
 
     rounds: int = 0
     identical: int = 0
-    """Rounds that came out the same in every id and in every bit of p, q and u."""
+    """Rounds that came out the same in every id and in every bit of p, q, u and h."""
     same_tokens: int = 0
     """Rounds that drafted, accepted and committed the same ids."""
     left_out: int = 0
-    """Rounds of models that the recording's configuration does not name."""
+    """Rounds of models or drafters that the recording's configuration does not name."""
+    unknown: int = 0
+    """Rounds of a drafter that knew more than the recording says: earlier answers, or a plain run."""
     drift: float = 0.0
     """Largest difference of a probability, between rounds of the same ids."""
     first_difference: tuple[int, int] | None = None
@@ -101,26 +102,29 @@ class ModelRecheck:
         return Loaded(dict(zip(("target", "drafter"), self._session.held, strict=True)))
 
     def _forced(self, events: Sequence[Event]) -> Iterator[Finding]:
-        repeater: _Repeater | None = None
+        repeater: _ForcedRun | None = None
         loaded = self._loaded()
+        answers = written_ids(events)
         for event in events:
             loaded.add(event)
             if isinstance(event, RunStarted):
-                if event.mode == "speculative" and not (event.resumed and repeater is not None):
-                    repeater = _Repeater(self._session.pair, event, self.result, self._eos_ids(event))
-                elif repeater is not None and event.resumed:
+                if event.resumed and repeater is not None:
                     repeater.resumed(event)
+                    continue
+                ids = next(answers)
+                if event.mode == "speculative":
+                    repeater = _ForcedRun(self._session.pair, event, ids, self.result, self._eos_ids(event))
             elif repeater is None:
                 continue
             elif isinstance(event, SegmentStarted):
-                fits = loaded.fits and event.settings.drafter == self._session.config.draft.method
+                fits = loaded.fits and self._guesses(event.settings)
                 repeater.segment(event.settings_id, event.settings, fits=fits)
             elif isinstance(event, Round):
                 yield from repeater.round(event)
 
     def _free(self, events: Sequence[Event]) -> Iterator[Finding]:
-        pair, method = self._session.pair, self._session.config.draft.method
-        runs = recorded_runs(events, method, self._loaded())
+        pair = self._session.pair
+        runs = recorded_runs(events, self._guesses, self._loaded())
         if runs:
             self.result.same_prompt = self._same_prompt(runs[0].started)
         for run in runs:
@@ -128,6 +132,10 @@ class ModelRecheck:
             self.result.free.append(result)
             if found is not None:
                 yield found
+
+    def _guesses(self, settings: Settings) -> bool:
+        """Whether the drafter that is loaded guesses as the settings say."""
+        return fits_drafter(self._session.pair, self._session.config.draft.method, settings)
 
     def _same_prompt(self, started: RunStarted) -> bool | None:
         """Whether the header's messages, which are those of its first run, give that run's prompt."""
@@ -158,19 +166,30 @@ def _config_of(header: dict[str, Any]) -> Config:
     return config.model_copy(update={"run": config.run.model_copy(update=recorded)})
 
 
-class _Repeater:
+class _ForcedRun:
     """One run, repeated round by round."""
 
-    def __init__(self, pair: Pair, started: RunStarted, result: Repeated, eos_ids: frozenset[int]) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        started: RunStarted,
+        ids: list[int],
+        result: Repeated,
+        eos_ids: frozenset[int],
+    ) -> None:
         self._pair = pair
         self._eos_ids = eos_ids
         self._started = started
+        self._run = started.run
         self._result = result
         self._answer: Answer | None = None
         self._held: list[int] = []
         self._ids: list[int] = []
-        self._speculator: Speculator | None = None
+        self._repeater: Repeater | None = None
         self._tolerance = tolerance_of(pair)
+        self._length = len(started.prompt) + len(started.given) + len(ids)
+        pair.forget()
+        foretell(pair, started.prompt, (*started.given, *ids))
 
     def resumed(self, event: RunStarted) -> None:
         """It goes on with other models; only rounds of the first ones can be repeated."""
@@ -179,21 +198,20 @@ class _Repeater:
 
     def segment(self, number: int, settings: Settings, *, fits: bool) -> None:
         """Other settings from here on; ``fits``: they are those of the models that are loaded."""
-        self._settings = settings
-        self._speculator = None
-        if fits:
-            self._speculator, self._draws = speculator(self._pair, settings, number)
+        self._fits, self._needs_more = fits, needs_earlier_runs(self._run, settings)
+        self._repeater = Repeater(self._pair, settings, number) if fits and not self._needs_more else None
 
     def round(self, recorded: Round) -> Iterator[Finding]:
         """One round again; then the recorded tokens, whatever came out."""
-        if self._speculator is None:
-            self._result.left_out += 1
+        if self._repeater is None or not is_known(self._pair, recorded, self._length):
+            self._result.left_out += not self._fits
+            self._result.unknown += self._fits
             self._answer = None
         else:
             answer = self._at_the_recorded_place()
-            again = self._speculator.round(answer, recorded.number)
+            again = self._repeater.round(answer, recorded.number)
             self._held = list(answer.tokens[: len(self._pair.cache)])
-            yield from self._compare(recorded, again)
+            yield from self._compare(self._repeater, recorded, again)
             if again.cut or again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:
                 self._answer = None  # what comes next comes after the recorded tokens, not after these
         if recorded.taken_back:
@@ -209,13 +227,13 @@ class _Repeater:
             )
         return self._answer
 
-    def _compare(self, recorded: Round, again: Round) -> Iterator[Finding]:
+    def _compare(self, repeater: Repeater, recorded: Round, again: Round) -> Iterator[Finding]:
         result = self._result
         result.rounds += 1
         if not same_ids(recorded, again):
             if result.first_difference is None:
                 result.first_difference = (self._started.run, recorded.number)
-            found = difference(recorded, again, self._settings, self._draws.miss, self._tolerance)
+            found = difference(recorded, again, repeater.settings, repeater.draws, self._tolerance)
             yield self._finding(recorded, found.check, found.grade, found.text, found.margin)
             return
         result.same_tokens += 1

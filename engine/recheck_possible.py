@@ -52,6 +52,10 @@ def _check_settings(settings: Settings) -> None:
         "model_name": "any" if method is not None and method.loads_model else None,
         "sample_strategy": settings.sample_strategy,
         "num_draft_tokens": settings.num_draft_tokens,
+        "min_match": settings.min_match,
+        "history": settings.history,
+        "acceptance": settings.acceptance or None,
+        "cost": settings.draft_cost,
     }
     try:
         SamplingConfig.model_validate({name: getattr(settings, name) for name in names})

@@ -1,19 +1,13 @@
-"""What both repetitions of a recording need of its models.
-
-Rounds at a recorded place, and draws that tell how near another token was.
-"""
+"""What both repetitions of a recording need of its models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
 from engine.answer import Answer, Limits
-from engine.draws import Draws, Stream
-from engine.events import RunStarted, Settings
+from engine.events import Round, RunStarted, Settings
 from engine.pair import Pair
+from engine.recheck_draws import Watched, watched
 from engine.speculate import Speculator
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-6, "float16": 0.02, "bfloat16": 0.1}
@@ -25,47 +19,55 @@ def tolerance_of(pair: Pair) -> float:
     return TOLERANCES.get(pair.target.info.dtype, max(TOLERANCES.values()))
 
 
-class WatchedDraws(Draws):
-    """Draws that remember, for the newest position, the laws they were made from."""
+class Repeater:
+    """Runs rounds again with one segment's settings. They have no time.
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self._position = -1
-        self._weights: dict[tuple[Stream, int], Tensor] = {}
+    Args:
+        number: of the segment.
+    """
 
-    def categorical(self, weights: Tensor, position: int, stream: Stream, index: int = 0) -> Tensor:
-        if position != self._position:
-            self._position = position
-            self._weights.clear()
-        self._weights[stream, index] = weights
-        return super().categorical(weights, position, stream, index)
+    def __init__(self, pair: Pair, settings: Settings, number: int) -> None:
+        self.settings = settings
+        self._speculator: Speculator = pair.speculator(settings, number, lambda: (0, 0))
+        draws = watched(self._speculator.draws)
+        self._speculator.draws = draws
+        self.draws: Watched = draws
 
-    def miss(self, draft: int | None, id_: int) -> float | None:
-        """Share of the law's mass between the draw and an id, which is how much the law has to change for the
-        draw to give that id; 0 if it lies on the border.
-
-        Args:
-            draft: place of the draft token in the round; None: the target's own token.
-
-        Returns None if that token was not drawn.
-        """
-        place = (Stream.TARGET, 0) if draft is None else (Stream.DRAFT, draft)
-        weights = self._weights.get(place)
-        if weights is None or not 0 <= id_ < weights.shape[0]:
-            return None
-        law = weights.detach().to("cpu", torch.float64)  # (V,)
-        cumulative = law.cumsum(-1)  # (V,)
-        total = float(cumulative[-1])
-        point = float(self._wide_uniform(self._position, *place)) * total
-        low, high = float(cumulative[id_] - law[id_]), float(cumulative[id_])
-        return max(low - point, point - high, 0.0) / total
+    def round(self, answer: Answer, number: int) -> Round:
+        """One round after what the answer holds; it commits its tokens."""
+        self.draws.begin(len(answer.tokens))
+        return self._speculator.round(answer, number)
 
 
-def speculator(pair: Pair, settings: Settings, number: int) -> tuple[Speculator, WatchedDraws]:
-    """A decoder for the segment of that number, and its draws. Its rounds have no time."""
-    made = pair.speculator(settings, number, lambda: (0, 0))
-    made.draws = draws = WatchedDraws(settings.seed)
-    return made, draws
+def fits_drafter(pair: Pair, method: str, settings: Settings) -> bool:
+    """Whether the drafter that is loaded guesses as these settings say.
+
+    Args:
+        method: the one that is loaded.
+    """
+    own = pair.drafter.settings()
+    return settings.drafter == method and all(getattr(settings, name) == own[name] for name in own)
+
+
+def foretell(pair: Pair, prompt: Sequence[int], answer: Sequence[int]) -> None:
+    """Tell a drafter that has to know the answer what the recording knows of it: what was committed.
+
+    The recorded one knew what plain decoding writes after that, too, so where a draft reached past the end of
+    the answer the two need not agree: see ``is_known``.
+    """
+    if pair.drafter.needs_plain_run:
+        pair.drafter.foretell([*prompt, *answer])
+
+
+def is_known(pair: Pair, recorded: Round, length: int) -> bool:
+    """Whether what a round drafted follows from a recording whose text ends after ``length`` tokens.
+
+    A round for which a knowing drafter had fewer drafts than asked for passed the end of what it knew, which
+    is not recorded.
+    """
+    if not pair.drafter.needs_plain_run:
+        return True
+    return len(recorded.drafts) == recorded.k and recorded.context_length + recorded.k <= length
 
 
 def answer_after(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.events import (
@@ -94,12 +94,14 @@ def _same(one: ModelInfo, other: ModelInfo) -> bool:
     return (one.name, one.dtype) == (other.name, other.dtype)
 
 
-def recorded_runs(events: Iterable[Event], drafter: str, loaded: Loaded) -> list[RecordedRun]:
+def recorded_runs(
+    events: Iterable[Event], guesses: Callable[[Settings], bool], loaded: Loaded
+) -> list[RecordedRun]:
     """The runs in their order.
 
     Args:
         events: of one recording.
-        drafter: the drafting method that is loaded.
+        guesses: whether the drafter that is loaded guesses as settings say.
         loaded: the models that are; none of the events was added.
     """
     runs: list[RecordedRun] = []
@@ -108,7 +110,7 @@ def recorded_runs(events: Iterable[Event], drafter: str, loaded: Loaded) -> list
         if isinstance(event, RunStarted) and not (event.resumed and runs):
             runs.append(RecordedRun(event, left_out=_why_not(event, loaded)))
         elif runs and runs[-1].left_out is None:
-            _add(runs[-1], event, drafter)
+            _add(runs[-1], event, guesses)
     return runs
 
 
@@ -120,12 +122,34 @@ def _why_not(started: RunStarted, loaded: Loaded) -> str | None:
     return None if loaded.fits else "other models wrote it than the first ones of the recording"
 
 
-def _add(run: RecordedRun, event: Event, drafter: str) -> None:
+def written_ids(events: Iterable[Event]) -> Iterator[list[int]]:
+    """The ids of each run's answer as it ended, the given ones apart; runs that went on are one."""
+    ids: list[int] | None = None
+    for event in events:
+        if isinstance(event, RunStarted) and not (event.resumed and ids is not None):
+            if ids is not None:
+                yield ids
+            ids = []
+        elif isinstance(event, Round) and ids is not None:
+            del ids[len(ids) - event.taken_back :]
+            ids += event.tokens
+    if ids is not None:
+        yield ids
+
+
+def needs_earlier_runs(run: int, settings: Settings) -> bool:
+    """Whether a drafter looked up answers that the recording need not hold."""
+    return settings.history and run > 1
+
+
+def _add(run: RecordedRun, event: Event, guesses: Callable[[Settings], bool]) -> None:
     following = len(run.rounds) + 1
     if isinstance(event, RunStarted):
         run.left_out = f"from round {following} on it has other models"
-    elif isinstance(event, SegmentStarted) and event.settings.drafter != drafter:
+    elif isinstance(event, SegmentStarted) and not guesses(event.settings):
         run.left_out = f"from round {following} on another drafter guesses: {event.settings.drafter}"
+    elif isinstance(event, SegmentStarted) and needs_earlier_runs(run.started.run, event.settings):
+        run.left_out = f"from round {following} on its drafter looks up earlier answers"
     elif isinstance(event, SegmentStarted):
         run.settings[following] = event.settings
     elif isinstance(event, Round) and not run.settings:

@@ -119,7 +119,7 @@ class Block:
         big_p = _capped_products(_ratios(p, q, drafts))  # (K+1,)
         scaled = big_p[1:k, None] * p[1:k]  # (K-1, V)
         s = _over(scaled, None if q is None else q[1:], drafts[1:]).sum(-1)  # (K-1,)
-        rest = s + 1 - big_p[1:k]  # (K-1,)
+        rest = s + (1 - big_p[1:k])  # (K-1,), in this order: P = 1 leaves s itself, so h = 1
         h = torch.where(rest > 0, s / rest, 1.0)  # (K-1,)
         h = torch.cat([h, big_p[1:][-1:]])  # (K,)
         place = torch.arange(1, k + 1, device=p.device)  # (K,)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 from engine.config import Config
 from engine.errors import ConfigError, DiskError
+from engine.registry import DRAFTERS, RULES
 from tui.app_messages import MessageApp
-from tui.changes import MAX_DRAFTS, other_rule, problem_of
+from tui.changes import MAX_DRAFTS, problem_of, with_drafter, with_rule
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
+from tui.drafting import drafter_words, is_synthetic, rule_words
+from tui.settings_form import fields
 
 
 class SettingsApp(MessageApp):
@@ -53,33 +56,83 @@ class SettingsApp(MessageApp):
             self.change({"sampling.temperature": float(text)})
 
     def action_change_rule(self) -> None:
+        from tui.screens.message import Choice, ChoiceModal
+
+        now = self.lab.config.verify.verify_strategy
+        choices = [
+            Choice(name, rule_words(name).capitalize(), entry.summary) for name, entry in RULES.items()
+        ]
+        self.push_screen(
+            ChoiceModal("How are drafts judged?", choices, f"now: {rule_words(now)}"), self._rule
+        )
+
+    def _rule(self, rule: str | None) -> None:
         now = self.lab.config
+        if rule is None or rule == now.verify.verify_strategy:
+            return
         try:
-            other = other_rule(now, self._sampled_at)
+            other = with_rule(now, rule, self._sampled_at)
         except ConfigError as error:
             self.show_error(error)
             return
         if now.sampling.temperature is not None:
             self._sampled_at = now.sampling.temperature
         self.lab.change(other)
-        name = other.verify.verify_strategy.replace("_", " ")
-        self.say(f"Drafts are judged by {name} from the next round on.")
+        self.say(f"Drafts are judged by {rule.replace('_', ' ')} from the next round on.")
 
     def action_change_drafter(self) -> None:
         from tui.screens.message import Choice, ChoiceModal
 
         choices = [
-            Choice("lookup", "Lookup", "Copies from the text; no model is needed."),
-            Choice("model", "A model", "Chosen from the list; its vocabulary has to fit."),
+            Choice(name, name.replace("_", " ").capitalize(), entry.summary)
+            for name, entry in DRAFTERS.items()
         ]
-        named = self.lab.config.draft.model_name
-        self.push_screen(ChoiceModal("Who drafts?", choices, f"now: {named or 'lookup'}"), self._drafter)
+        draft = self.lab.config.draft
+        now = drafter_words(draft.method, draft.model_name)
+        self.push_screen(ChoiceModal("Who drafts?", choices, f"now: {now}"), self._drafter)
 
-    def _drafter(self, choice: str | None) -> None:
-        if choice == "lookup":
-            self.change({"draft.method": "lookup", "draft.model_name": None})
-        elif choice == "model":
+    def _drafter(self, method: str | None) -> None:
+        if method is None:
+            return
+        entry = DRAFTERS[method]
+        if is_synthetic(method):
+            self._ask_acceptance(method)
+        elif method == "model" or (entry.loads_model and self.lab.config.draft.model_name is None):
+            if method != "model":
+                self.say("First the model that it drafts with; then choose it again.")
             self.action_models_pick()
+        else:
+            self._draft_by(method)
+
+    def _draft_by(self, method: str, acceptance: str | None = None) -> None:
+        try:
+            other = with_drafter(self.lab.config, method, acceptance)
+        except ConfigError as error:
+            self.show_error(error)
+            return
+        self.lab.change(other)
+
+    def _ask_acceptance(self, method: str) -> None:
+        """Of a drafter that knows the answer: how often it is right."""
+        from tui.screens.message import TextModal
+
+        config, key = self.lab.config, "draft.acceptance"
+
+        def wrong(text: str) -> str | None:
+            return problem_of(config, key, text, method)
+
+        def chosen(text: str | None) -> None:
+            if text is not None:
+                self._draft_by(method, text)
+
+        question = TextModal(
+            "Acceptance of the synthetic drafts",
+            next(field.text(config.draft.acceptance) for field in fields() if field.key == key),
+            placeholder="0.8, or a number for each place: [0.9, 0.7, 0.5]",
+            detail="How often a draft is right. What such a run measures is labelled synthetic.",
+            check=wrong,
+        )
+        self.push_screen(question, chosen)
 
     # -- models, settings, conversations
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from engine.config import Config
 from engine.errors import ConfigError
-from tui.settings_form import Reach, changed, check, fields, texts_of
+from tui.settings_form import Field, Reach, changed, check, fields, texts_of
 
 APP_TOKENS = 512
 """Tokens of an answer where the configuration limits neither tokens nor rounds: in the app one reads on."""
 MAX_DRAFTS = 64
+GREEDY = "greedy_match"
 
 
 def with_values(config: Config, values: Mapping[str, Any]) -> Config:
@@ -21,6 +22,10 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
     for field in form:
         if field.key in values:
             texts[field.key] = field.text(values[field.key])
+    return _checked(texts, form)
+
+
+def _checked(texts: Mapping[str, str], form: tuple[Field, ...]) -> Config:
     checked = check(texts, form)
     if checked.config is None:
         key, sentence = next(iter(checked.problems.items()))
@@ -28,9 +33,16 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
     return checked.config
 
 
-def problem_of(config: Config, key: str, text: str) -> str | None:
-    """What is wrong with a text for a key; None for nothing."""
-    problems = check({**texts_of(config), key: text}, fields()).problems
+def problem_of(config: Config, key: str, text: str, method: str | None = None) -> str | None:
+    """What is wrong with a text for a key; None for nothing.
+
+    Args:
+        method: of drafting, if it would change too.
+    """
+    texts = {**texts_of(config), key: text}
+    if method is not None:
+        texts["draft.method"] = method
+    problems = check(texts, fields()).problems
     return problems.get(key) or next(iter(problems.values()), None)
 
 
@@ -50,17 +62,34 @@ def effective(config: Config, seed: int | None) -> Config:
     return config.model_copy(update={"sampling": sampling, "run": run})
 
 
-def other_rule(config: Config, temperature: float | None = None) -> Config:
-    """With the other verification rule; greedy matching is temperature 0, so that is left out then.
+def with_rule(config: Config, rule: str, temperature: float | None = None) -> Config:
+    """With another verification rule; greedy matching is temperature 0, so that is left out then.
 
     Args:
-        temperature: of speculative sampling, if it takes the place of greedy matching; None is the target's
-            own.
+        rule: a key of ``engine.registry.RULES``.
+        temperature: of the rule that takes the place of greedy matching; None is the target's own.
 
     Raises:
-        ConfigError: the configuration cannot be used with the other rule.
+        ConfigError: the configuration cannot be used with that rule.
     """
-    if config.verify.verify_strategy != "greedy_match":
-        return with_values(config, {"verify.verify_strategy": "greedy_match", "sampling.temperature": None})
-    sampled = {"verify.verify_strategy": "speculative_sampling", "sampling.temperature": temperature}
-    return with_values(config, sampled)
+    values: dict[str, Any] = {"verify.verify_strategy": rule}
+    if GREEDY in {rule, config.verify.verify_strategy} and rule != config.verify.verify_strategy:
+        values["sampling.temperature"] = None if rule == GREEDY else temperature
+    return with_values(config, values)
+
+
+def with_drafter(config: Config, method: str, acceptance: str | None = None) -> Config:
+    """With another way of drafting; options that it does not have are left out, and so is a model's name.
+
+    Args:
+        method: a key of ``engine.registry.DRAFTERS``.
+        acceptance: of a synthetic drafter, as it was typed.
+
+    Raises:
+        ConfigError: the configuration cannot be used with that drafter.
+    """
+    form, texts = fields(), texts_of(config)
+    texts["draft.method"] = method
+    if acceptance is not None:
+        texts["draft.acceptance"] = acceptance
+    return _checked(texts, form)

@@ -8,7 +8,9 @@ from typing import Any
 
 from engine.errors import UserError
 from engine.events import Origin, PlainStep, Round
+from tui.drafting import synthetic_of
 from tui.export.report import Report, RunReport
+from tui.same_text import divergence_dict, divergence_of
 
 NAMES = (
     *("tokens", "rounds", "tau", "alpha_hat", "draft_efficiency", "tokens_per_second"),
@@ -63,6 +65,10 @@ class Comparison:
         pairs = {name: (one.get(name), other.get(name)) for name in names}
         return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
+    @property
+    def _runs(self) -> tuple[RunReport, RunReport]:
+        return self.first, self.second
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -76,6 +82,8 @@ class Comparison:
                 for tokens in (self.first_tokens, self.second_tokens)
             ],
             "measures": {name: list(pair) for name, pair in self.measures.items()},
+            "synthetic": [synthetic_of(run.measures, run.facts.synthetic) for run in self._runs],
+            "divergence": [divergence_dict(divergence_of(run.facts.baseline)) for run in self._runs],
             "settings": {name: list(pair) for name, pair in self.settings.items()},
         }
 

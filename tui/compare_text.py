@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.events import Divergence
 from tui.compare import Comparison
+from tui.drafting import SYNTHETIC
+from tui.same_text import BUG, TIE, divergence_dict, divergence_of
 
 LABELS = {
     "speedup": "speedup",
@@ -28,10 +31,34 @@ ABSENT = "--"
 def measure_rows(comparison: Comparison) -> list[tuple[str, str, str, str, str]]:
     """Name, A, B, B - A and B / A of each measure."""
     measures = comparison.measures
+    first, second = (
+        SYNTHETIC if run.facts.synthetic else "real" for run in (comparison.first, comparison.second)
+    )
+    drafts = [("drafts", first, second, "", "")] if SYNTHETIC in {first, second} else []
     return [
-        (label, value_text(a), value_text(b), difference_text(a, b), ratio_text(a, b))
-        for label, (a, b) in ((label, measures[name]) for name, label in LABELS.items())
+        *drafts,
+        *(
+            (label, value_text(a), value_text(b), difference_text(a, b), ratio_text(a, b))
+            for label, (a, b) in ((label, measures[name]) for name, label in LABELS.items())
+        ),
+        *_divergences(comparison),
     ]
+
+
+def _divergences(comparison: Comparison) -> list[tuple[str, str, str, str, str]]:
+    """What the differences from plain decoding are, if any was looked at."""
+    first, second = (divergence_of(run.facts.baseline) for run in (comparison.first, comparison.second))
+    if first is None and second is None:
+        return []
+    return [("difference is", _verdict(first), _verdict(second), "", "")]
+
+
+def _verdict(found: Divergence | None) -> str:
+    told = divergence_dict(found)
+    if told is None:
+        return ABSENT
+    verdict = told["verdict"] or "not measured"
+    return "BUG" if verdict == BUG else "a tie" if verdict == TIE else verdict
 
 
 def setting_rows(comparison: Comparison) -> list[tuple[str, str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.events import BaselineFinished, RunFinished
 from engine.measures import Measures
+from tui.drafting import SYNTHETIC_DRAFTS, any_synthetic
 from tui.race_state import ArmState, RaceState, Side, Stage
 from tui.safe_text import visible_bytes
 from tui.summary import REASONS
@@ -65,7 +66,10 @@ def _as_baseline(plain: RunFinished, state: RaceState) -> BaselineFinished:
 def verdict(state: RaceState) -> tuple[int, str]:
     """Of a race that is over: 1, 0 or -1 for a gain, no difference or a loss, and the sentence."""
     told = measures(state)
-    return 0 if told.speedup is None else outcome(told.speedup), verdict_sentence(told)
+    sentence = verdict_sentence(told)
+    if any_synthetic(segment.settings for segment in state.speculative.view.segments):
+        sentence = f"{SYNTHETIC_DRAFTS} {sentence}"
+    return 0 if told.speedup is None else outcome(told.speedup), sentence
 
 
 def finishing(state: RaceState) -> str:

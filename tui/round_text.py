@@ -38,7 +38,8 @@ def round_lines(round_: Round, output: Output) -> list[str]:
 def _head(round_: Round) -> str:
     judged = f"{round_.n_accepted}/{len(round_.drafts)} accepted" if round_.drafts else "no draft"
     parts = f"draft {round_.draft_ms:.1f} + verify {round_.verify_ms:.1f} + host {round_.host_ms:.1f} ms"
-    head = f"round {round_.number}: {judged}, {parts}"
+    source = f" ({round_.source})" if round_.source else ""
+    head = f"round {round_.number}{source}: {judged}, {parts}"
     if round_.k_reason != "fixed":
         head += f", K {round_.k} ({round_.k_reason})"
     if round_.cut is not None:

@@ -37,9 +37,14 @@ class Kind(StrEnum):
 
 _RELOADED = {
     *("draft.method", "draft.model_name", "draft.sample_strategy", "verify.model_name"),
+    *("draft.min_match", "draft.history", "draft.acceptance", "draft.cost"),
     *("run.device", "run.dtype", "run.threads"),
 }
+_OPTIONS = frozenset(name for entry in DRAFTERS.values() for name in entry.options)
+"""Keys of [draft] that only some methods have."""
 _NEXT_ROUND = {"draft.num_draft_tokens", "verify.verify_strategy"}
+NUMBERS = "number or array"
+"""One number, or a list of them."""
 _UNSET = ""
 """What a text or a choice says when it leaves the key out."""
 
@@ -53,7 +58,7 @@ class Field:
     kind: Kind
     sentence: str
     type: str
-    """Of the schema: "string", "integer", "number", "boolean" or "array"."""
+    """Of the schema: "string", "integer", "number", "boolean", "array", or ``NUMBERS``."""
     default: Any
     """None where there is none, or where it depends on the model."""
     required: bool
@@ -92,6 +97,8 @@ class Field:
             return "true" if value else "false"
         if self.type == "array":
             return tomlkit.item(list(value)).as_string() if value else _UNSET
+        if self.type == NUMBERS and not isinstance(value, int | float):
+            return str(value[0]) if len(value) == 1 else tomlkit.item(list(value)).as_string()
         return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
     def value(self, text: str) -> Any:
@@ -102,7 +109,9 @@ class Field:
             return text == "true"
         if self.type == "array":
             return _list(text)
-        if self.type in {"integer", "number"}:
+        if self.type == NUMBERS and text.strip().startswith("["):
+            return _list(text)
+        if self.type in {"integer", "number", NUMBERS}:
             try:
                 number = int(text) if self.type == "integer" else float(text)
             except ValueError:
@@ -149,7 +158,8 @@ def _field(key: str, about: Mapping[str, Any], required: bool) -> Field:
         choices = tuple(
             (f"{value} (default)" if value == default else value, value) for value in about["enum"]
         )
-    return Field(key, kind, str(about["description"]), about["type"], default, required, choices)
+    type_ = about["type"] if isinstance(about["type"], str) else " or ".join(about["type"])
+    return Field(key, kind, str(about["description"]), type_, default, required, choices)
 
 
 def texts_of(config: Config) -> dict[str, str]:
@@ -167,15 +177,28 @@ def takes_model(method: str) -> bool:
     return method not in DRAFTERS or DRAFTERS[method].loads_model
 
 
+def in_use(key: str, method: str) -> bool:
+    """Whether a key means anything to a drafting method; every other key does.
+
+    A model's name does where one is loaded, an option where the method has it.
+    """
+    table, _, name = key.partition(".")
+    if table != "draft" or method not in DRAFTERS:
+        return True
+    if name == "model_name":
+        return takes_model(method)
+    return name not in _OPTIONS or name in DRAFTERS[method].options
+
+
 def check(texts: Mapping[str, str], form: tuple[Field, ...]) -> Checked:
     """The configuration that the texts mean, or what is wrong with them.
 
-    A drafter's name is left out where the method loads none.
+    What means nothing to the drafting method is left out: a model's name, an option of other methods.
     """
     data: dict[str, dict[str, Any]] = {name: {} for name in Config.model_fields}
     for field in form:
         value = field.value(texts[field.key])
-        if field.key == "draft.model_name" and not takes_model(texts["draft.method"]):
+        if not in_use(field.key, texts["draft.method"]):
             value = None
         if value is not None:
             data[field.table][field.name] = value

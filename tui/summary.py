@@ -18,7 +18,9 @@ from engine.events import (
     SegmentStarted,
     Settings,
 )
+from tui.drafting import is_synthetic, option_words, speedup_words, synthetic_of
 from tui.safe_text import visible
+from tui.same_text import divergence_dict, divergence_of, same_text
 
 REASONS: dict[EndReason, str] = {
     EndReason.EOS: "the model ended its text",
@@ -49,6 +51,9 @@ class RunFacts:
     target: ModelInfo | None = None
     drafter: ModelInfo | None = None
     settings: Settings | None = None
+    """The newest ones."""
+    synthetic: Settings | None = None
+    """Those of a part that a synthetic drafter drafted."""
     finished: RunFinished | None = None
     baseline: BaselineFinished | None = None
     threads: int | None = None
@@ -62,6 +67,8 @@ class RunFacts:
                 self.drafter = event.model
         elif isinstance(event, SegmentStarted):
             self.settings = event.settings
+            if is_synthetic(event.settings.drafter):
+                self.synthetic = event.settings
         elif isinstance(event, RunFinished):
             self.finished = event
         elif isinstance(event, BaselineFinished):
@@ -74,6 +81,8 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
     drafter = facts.drafter.name if facts.drafter is not None else settings and settings.drafter
     told = {
         **measures,
+        "synthetic": synthetic_of(measures, facts.synthetic),
+        "divergence": divergence_dict(divergence_of(facts.baseline)),
         "reason": facts.finished and facts.finished.reason.value,
         "seed": settings and settings.seed,
         "device": target and target.device,
@@ -82,6 +91,10 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
         "drafter": drafter,
         "verify_strategy": settings and settings.verify_strategy,
         "num_draft_tokens": settings and settings.num_draft_tokens,
+        "draft_method": settings and settings.drafter,
+        "draft_model": facts.drafter and facts.drafter.name,
+        "min_match": settings and settings.min_match,
+        "history": settings and settings.history,
     }
     return json.dumps(told, allow_nan=False)
 
@@ -99,7 +112,7 @@ def summary_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str
     """The summary as names and values; not made safe for a terminal."""
     rows = [
         *_setting_rows(facts),
-        *_acceptance_rows(measures),
+        *_acceptance_rows(measures, " (synthetic)" if synthetic_of(measures, facts.synthetic) else ""),
         *_time_rows(measures),
         *_comparison_rows(facts, measures),
     ]
@@ -122,11 +135,7 @@ def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
     settings = facts.settings
     if settings is None:
         return rows
-    drafter = settings.drafter
-    if facts.drafter is not None:
-        held = facts.drafter
-        drafter = f"{held.name} ({_parameters(held)}, {held.dtype} on {held.device})"
-    rows.append(("drafter", f"{drafter}, {settings.num_draft_tokens} tokens a round"))
+    rows.append(("drafter", _drafter(facts, settings)))
     law = "greedy" if settings.temperature == 0 else f"temperature {settings.temperature:g}"
     if settings.temperature:
         law += f", top-k {settings.top_k}" if settings.top_k else ""
@@ -140,13 +149,24 @@ def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
     return rows
 
 
-def _acceptance_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _drafter(facts: RunFacts, settings: Settings) -> str:
+    """The method, unless a model alone is meant, with the model and the method's own options."""
+    words = [settings.drafter]
+    if facts.drafter is not None:
+        held = facts.drafter
+        model = f"{held.name} ({_parameters(held)}, {held.dtype} on {held.device})"
+        words = [model] if settings.drafter == "model" else [f"{settings.drafter} with {model}"]
+    return ", ".join([*words, f"{settings.num_draft_tokens} tokens a round", *option_words(settings)])
+
+
+def _acceptance_rows(measures: Mapping[str, Any], suffix: str) -> list[tuple[str, str]]:
+    """``suffix`` stands behind what a drafter that knows the answer was asked for."""
     rows = [("tokens", f"{measures['tokens']} in {measures['rounds']} rounds")]
     if measures["tau"] is not None:
-        rows.append(("tau", f"{measures['tau']:.2f} tokens a round"))
+        rows.append(("tau", f"{measures['tau']:.2f} tokens a round{suffix}"))
     for name, label in (("alpha_hat", "alpha-hat"), ("draft_efficiency", "draft efficiency")):
         rate = measures[name]
-        rows.append((label, "no draft was judged" if rate is None else f"{rate:.1%}"))
+        rows.append((label, "no draft was judged" if rate is None else f"{rate:.1%}{suffix}"))
     if measures["acceptance_by_position"]:
         shares = "  ".join(f"{share:.0%}" for share in measures["acceptance_by_position"])
         rows.append(("accepted by position", shares))
@@ -176,25 +196,14 @@ def _comparison_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple
         rows.append(("plain", f"{measures['baseline_tokens_per_second']:.2f} tokens/s"))
     speedup = measures["speedup"]
     if speedup is not None:
-        words = f"{speedup:.2f}x" if speedup >= 1 else f"slower than plain decoding: {speedup:.2f}x"
+        words = speedup_words(speedup, synthetic_of(measures, facts.synthetic))
         if measures["draft_efficiency"] is None:
             words += ", but no draft was judged"
         rows.append(("speedup", words))
-    if baseline.identical is not None:
-        rows.append(("same text as plain", _identity(facts, baseline)))
+    told = same_text(baseline, facts.target.dtype if facts.target is not None else "")
+    if told is not None:
+        rows.append(("same text as plain", told.words))
     return rows
-
-
-def _identity(facts: RunFacts, baseline: BaselineFinished) -> str:
-    if baseline.identical:
-        return f"yes, all {baseline.tokens} tokens"
-    where = "no"
-    if baseline.first_difference is not None:
-        where = f"no, token {baseline.first_difference + 1} is the first that differs"
-    dtype = facts.target.dtype if facts.target is not None else "float32"
-    if dtype == "float32":
-        return f"{where}; whether rounding explains it was not checked"
-    return f"{where}; in {dtype} near ties fall either way, float32 decides (--set run.dtype=float32)"
 
 
 def _parameters(model: ModelInfo) -> str:

@@ -118,6 +118,8 @@ def _repeated_lines(repeated: Repeated) -> Iterator[str]:
     )
     if repeated.left_out:
         yield f"{repeated.left_out:,} rounds of another drafter were left out"
+    if repeated.unknown:
+        yield f"{repeated.unknown:,} rounds were left out: what their drafter knew is not in the recording"
     if repeated.first_difference is not None:
         run, round_ = repeated.first_difference
         yield f"the first round that differs is round {round_} of run {run}"

@@ -1,7 +1,7 @@
 """Sentences that explain: why a token stands or fell, and what the speedup means.
 
-Letters as in the papers: p the target's probability, q the drafter's, u the draw. A draft stands if u q < p,
-so with probability min(1, p / q).
+Letters as in the papers: p the target's probability, q the drafter's, u the draw. Under token verification a
+draft stands if u q < p, so with probability min(1, p / q); the other rules have sentences of their own.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from engine.events import Alternative, DraftToken, Origin, Round, TargetToken, Verdict
 from engine.measures import Measures
 from tui.safe_text import visible, visible_bytes
+from tui.why_numbers import apart, laws, odds, percent
+from tui.why_rules import DRAWN_FIRST, why_block_correction, why_drawn, why_drawn_correction, why_in_block
 
-_DIGITS = 6
-"""Most decimals that two numbers are told apart by."""
+__all__ = ["outcome", "percent", "verdict_sentence", "why", "why_draft", "why_pending", "why_target"]
 
-
+TOKEN_VERIFICATION = "speculative_sampling"
 _NOISE = 0.03
 """Two timings on one machine differ by so much without a reason."""
 
@@ -23,23 +24,45 @@ def outcome(speedup: float) -> int:
     return 0 if abs(speedup - 1) <= _NOISE else 1 if speedup > 1 else -1
 
 
-def why(round_: Round, slot: int, *, greedy: bool = False, ascii_only: bool = False) -> str:
+def why(
+    round_: Round,
+    slot: int,
+    *,
+    rule: str = TOKEN_VERIFICATION,
+    greedy: bool = False,
+    ascii_only: bool = False,
+) -> str:
     """Why the token at a place of a round stands or fell, in one sentence.
 
     Args:
         slot: 0..K-1 a draft, K the target's own token.
+        rule: ``verify_strategy`` of the round.
         greedy: the run's temperature is 0.
     """
     if slot == len(round_.drafts):
-        sentence = why_target(round_.target, len(round_.drafts), greedy=greedy)
+        sentence = _why_own(round_, rule, greedy=greedy)
         if not round_.drafts and round_.k_reason != "fixed":
             sentence = f"{sentence[:-1]} (no draft: {visible(round_.k_reason, '', ascii_only=ascii_only)})."
         return f"{sentence[:-1]}, but the answer ended before it." if round_.was_cut else sentence
     draft = round_.drafts[slot]
     if draft.verdict is Verdict.ACCEPTED and slot >= len(round_.tokens):
         return "Accepted, but dropped: the answer ended before it."
+    if rule == "block" and not greedy:
+        return why_in_block(round_, slot)
+    if rule in DRAWN_FIRST and not greedy and draft.verdict is not Verdict.IGNORED:
+        return why_drawn(rule, draft, round_.target, ascii_only=ascii_only)
     likeliest = next(iter(round_.p_top[slot]), None) if slot < len(round_.p_top) else None
     return why_draft(draft, greedy=greedy, likeliest=likeliest, ascii_only=ascii_only)
+
+
+def _why_own(round_: Round, rule: str, *, greedy: bool) -> str:
+    """Why the target's own token."""
+    if round_.target.origin is Origin.CORRECTION and not greedy:
+        if rule == "block":
+            return why_block_correction(round_)
+        if rule in DRAWN_FIRST:
+            return why_drawn_correction(rule, round_.target)
+    return why_target(round_.target, len(round_.drafts), greedy=greedy)
 
 
 def why_draft(
@@ -49,13 +72,13 @@ def why_draft(
     likeliest: Alternative | None = None,
     ascii_only: bool = False,
 ) -> str:
-    """Why a draft was accepted, rejected or ignored.
+    """Why a draft was accepted, rejected or ignored, by token verification or at temperature 0.
 
     Args:
         likeliest: the target's likeliest token there, to be named where it decided.
     """
     if draft.verdict is Verdict.IGNORED:
-        return f"Ignored: a draft before it was rejected, so it was never judged; {_laws(draft)}."
+        return f"Ignored: a draft before it was rejected, so it was never judged; {laws(draft)}."
     accepted = draft.verdict is Verdict.ACCEPTED
     word = "Accepted" if accepted else "Rejected"
     if greedy:
@@ -67,15 +90,15 @@ def why_draft(
         return f"{word}: at temperature 0 only the target's likeliest token stands, and {other}."
     if draft.u is None:
         chose = "this token" if accepted else "another one"
-        return f"{word}: the target chose {chose}, and a draft stands only if it is the same; {_laws(draft)}."
+        return f"{word}: the target chose {chose}, and a draft stands only if it is the same; {laws(draft)}."
     if draft.p <= 0:
-        return f"{word}: {_laws(draft)}; so no draw could let it stand."
+        return f"{word}: {laws(draft)}; so no draw could let it stand."
     if draft.p >= draft.q:
-        draw, _ = _apart(draft.u, 1.0)
-        odds = _odds(draft.p, draft.q)
-        return f"{word}: {_laws(draft)}; at odds p/q of {odds} it stands whatever the draw (it was {draw})."
-    chance, draw = _apart(draft.p / draft.q, draft.u)
-    return f"{word}: {_laws(draft)}; so it stands with probability {chance}, and the draw was {draw}."
+        draw, _ = apart(draft.u, 1.0)
+        ratio = odds(draft.p, draft.q)
+        return f"{word}: {laws(draft)}; at odds p/q of {ratio} it stands whatever the draw (it was {draw})."
+    chance, draw = apart(draft.p / draft.q, draft.u)
+    return f"{word}: {laws(draft)}; so it stands with probability {chance}, and the draw was {draw}."
 
 
 def why_pending(draft: DraftToken) -> str:
@@ -116,46 +139,3 @@ def verdict_sentence(measures: Measures) -> str:
     if outcome(ratio) > 0:
         return f"{ratio:.2f} times as fast as plain decoding: {rates}."
     return f"Slower than plain decoding: {ratio:.2f} times its speed, {rates}; speculation does not pay here."
-
-
-def percent(share: float) -> str:
-    """A probability as words can hold it: never 0 % or 100 % unless it is."""
-    if share <= 0:
-        return "0 %"
-    if share >= 1:
-        return "100 %"
-    if share < 0.0001:
-        return "under 0.01 %"
-    if share > 0.999:
-        return "over 99.9 %"
-    value = share * 100
-    return f"{value:.0f} %" if 10 <= value < 99 else f"{value:.1f} %" if value >= 1 else f"{value:.2f} %"
-
-
-def _laws(draft: DraftToken) -> str:
-    """What both models think of a draft."""
-    target = "the target gives it no chance" if draft.p <= 0 else f"the target gives it {percent(draft.p)}"
-    if draft.q >= 1:
-        return f"{target}, the drafter guessed it for certain"
-    return f"{target}, the drafter drew it with {percent(draft.q)}"
-
-
-def _odds(p: float, q: float) -> str:
-    if q <= 0:
-        return "infinity"
-    odds = p / q
-    return f"{odds:.2f}" if odds < 100 else f"{odds:.0f}"
-
-
-def _number(value: float, decimals: int) -> str:
-    return f"{value:.{decimals}f}"
-
-
-def _apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as many decimals as tell them apart, at least two."""
-    for decimals in range(2, _DIGITS):
-        texts = _number(one, decimals), _number(other, decimals)
-        # What is neither 0 nor 1 must not look like it.
-        if texts[0] != texts[1] and (float(texts[0]) not in {0.0, 1.0} or one in {0.0, 1.0}):
-            return texts
-    return _number(one, _DIGITS), _number(other, _DIGITS)

@@ -16,12 +16,12 @@ from support.sessions import ASK, configured, ids_of, loaded
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 from engine.config import Config
-from engine.draws import Stream
+from engine.draws import SharedNoise, Stream
 from engine.errors import RecordingError
 from engine.events import EndReason, Event, Round, RunFinished, RunStarted, SegmentStarted
+from engine.recheck_draws import WatchedDraws, WatchedSharedNoise
+from engine.recheck_finding import Finding, Grade
 from engine.recheck_free import FreeRun
-from engine.recheck_repeat import WatchedDraws
-from engine.recheck_round import Finding, Grade
 from engine.session import Session
 
 Folders = dict[str, str]
@@ -341,16 +341,46 @@ def test_the_drawn_token_was_hit_and_the_others_missed_by_what_lies_between(
     weights: list[int], position: int
 ) -> None:
     draws, law = WatchedDraws(3), torch.tensor(weights, dtype=torch.float64)
-    drawn = int(draws.categorical(law, position, Stream.TARGET))
+    draws.begin(position)
+    drawn = int(draws.target(law, position))
     total = sum(weights)
-    assert draws.miss(None, drawn) == 0
+    assert draws.miss(Stream.TARGET, 0, drawn) == 0
     for id_ in range(len(weights)):
-        miss = draws.miss(None, id_)
+        miss = draws.miss(Stream.TARGET, 0, id_)
         between = sum(weights[min(id_, drawn) + 1 : max(id_, drawn)]) / total
         assert miss is not None
         assert between - 1e-12 <= miss <= between + weights[drawn] / total + 1e-12
-    assert draws.miss(0, drawn) is None
-    assert draws.miss(None, len(weights)) is None
-    draws.categorical(law, position + 1, Stream.DRAFT, 2)
-    assert draws.miss(None, drawn) is None
-    assert draws.miss(2, 0) is not None
+    assert draws.miss(Stream.DRAFT, 0, drawn) is None
+    assert draws.miss(Stream.TARGET, 0, len(weights)) is None
+    draws.target(law, position + 2)
+    assert draws.miss(Stream.TARGET, 1, drawn) is None
+    assert draws.miss(Stream.TARGET, 2, drawn) is not None
+    draws.draft(law, position, 2)
+    assert draws.miss(Stream.DRAFT, 2, 0) is not None
+    draws.begin(position + 1)
+    assert draws.miss(Stream.DRAFT, 2, 0) is None
+    assert draws.miss(Stream.TARGET, 0, drawn) is None
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=8), st.integers(0, 1000), st.integers(0, 3))
+def test_with_shared_noise_another_token_is_drawn_once_the_laws_are_off_by_the_margin(
+    weights: list[float], position: int, place: int
+) -> None:
+    law = torch.tensor(weights, dtype=torch.float64)
+    law /= law.sum()
+    draws = WatchedSharedNoise(3)
+    draws.begin(position)
+    drawn = int(draws.target(law, position + place))
+    assert draws.miss(Stream.TARGET, place, drawn) == 0
+    assert draws.miss(Stream.DRAFT, place, drawn) is None
+    for id_ in range(len(weights)):
+        margin = draws.miss(Stream.TARGET, place, id_)
+        assert margin is not None
+        for share, wins in ((0.99, drawn), (1.01, id_)):
+            pair = law.clone()
+            pair[id_] += margin * share
+            pair[drawn] = (pair[drawn] - margin * share).clamp(min=0)
+            alone = torch.zeros_like(pair)
+            alone[[id_, drawn]] = pair[[id_, drawn]]
+            if id_ != drawn and margin > 1e-9:
+                assert int(SharedNoise(3).target(alone, position + place)) == wins

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 from support.rechecks import Story, recorded, repeat
-from support.sessions import ASK, configured
+from support.sessions import ASK, configured, ids_of
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 from engine.errors import RecordingError
-from engine.events import Round
+from engine.events import Round, RunStarted, SegmentStarted
+from engine.recheck_finding import Grade
 from engine.recheck_models import ModelRecheck
-from engine.recheck_round import Grade
 from engine.session import Session
 from engine.session_core import Tell
 
@@ -45,6 +45,9 @@ CASES: Sequence[dict[str, Any]] = (
     {"sampling": {"temperature": 0.8, "seed": 6, "top_k": 30}, "draft": {"sample_strategy": "greedy"}},
     {"sampling": {"temperature": 0.9, "seed": 7}, "run": {"stop": ["e"], "max_new_tokens": 200}},
     {"verify": {"verify_strategy": "greedy_match"}},
+    {"verify": {"verify_strategy": "block"}, "sampling": {"temperature": 1.0, "seed": 8}},
+    {"verify": {"verify_strategy": "match"}, "sampling": {"temperature": 0.8, "seed": 9}},
+    {"verify": {"verify_strategy": "seed_exact"}, "sampling": {"temperature": 1.0, "seed": 10}},
 )
 
 
@@ -160,3 +163,138 @@ def test_other_weights_are_refused_by_their_hash(
 def test_a_header_without_configuration_is_told(sampled: Story) -> None:
     with pytest.raises(RecordingError, match="configuration"):
         repeat(({"config": {"draft": 3}}, sampled[1]))
+
+
+# -- the margins of each rule
+
+
+@pytest.mark.parametrize("rule", ["speculative_sampling", "block", "match", "seed_exact"])
+def test_what_rounding_changed_is_told_as_rounding_under_every_rule(
+    folders: tuple[str, str], rule: str
+) -> None:
+    """Weights off by much more than float32 rounds, so that it shows; the models say they are bfloat16."""
+    story = recorded(
+        configured(
+            *folders,
+            verify={"verify_strategy": rule},
+            sampling={"temperature": 1.0, "seed": 5},
+            run={"max_new_tokens": 100, "dtype": "bfloat16"},
+        )
+    )
+
+    def disturb(session: Session) -> None:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            for weight in session.pair.target.model.parameters():
+                weight.mul_(1 + 8e-4 * torch.randn_like(weight))
+
+    findings, result = repeat(story, disturb)
+    assert result.same_tokens < result.rounds
+    decisions = [finding for finding in findings if finding.check in {"draft", "acceptance", "target"}]
+    assert {finding.grade for finding in decisions} == {Grade.ROUNDING}, decisions
+    assert {"acceptance", "target"} & {finding.check for finding in decisions}
+
+
+@pytest.mark.parametrize("rule", ["speculative_sampling", "block", "match", "seed_exact"])
+def test_a_target_that_another_draw_would_have_given_is_a_bug(folders: tuple[str, str], rule: str) -> None:
+    story = recorded(
+        configured(
+            *folders,
+            verify={"verify_strategy": rule},
+            sampling={"temperature": 1.0, "seed": 5},
+            run={"max_new_tokens": 60},
+        )
+    )
+
+    def other_target(round_: Round) -> Round:
+        id_ = (round_.target.id + 150) % 300
+        return replace(
+            round_, target=replace(round_.target, id=id_), tokens=(*round_.tokens[: round_.n_accepted], id_)
+        )
+
+    findings, _ = repeat(changed(story, other_target))
+    forced = [finding for finding in findings if finding.check not in {"free", "end"}]
+    # What follows comes after another token than the recorded rounds did.
+    first = forced[0]
+    assert (first.round, first.check, first.grade) == (3, "target", Grade.BUG)
+    assert first.margin is not None and first.margin > 1e-4
+
+
+def test_which_part_of_the_drafter_guessed_is_compared(sampled: Story) -> None:
+    findings, _ = repeat(changed(sampled, lambda round_: replace(round_, source="lookup")))
+    assert [(finding.round, finding.check, finding.grade) for finding in findings] == [
+        (3, "draft", Grade.BUG)
+    ]
+
+
+# -- a drafter that knew the answer
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"sampling": {"temperature": 0}},
+        {"sampling": {"temperature": 1.0, "seed": 4}, "verify": {"verify_strategy": "match"}},
+        {"sampling": {"temperature": 1.0, "seed": 4}, "verify": {"verify_strategy": "seed_exact"}},
+    ],
+)
+@pytest.mark.parametrize("rounds", [None, 6])
+def test_a_synthetic_run_is_repeated_as_far_as_its_recording_knows_the_answer(
+    folders: tuple[str, str], tables: dict[str, Any], rounds: int | None
+) -> None:
+    first = configured(folders[0], run={"max_new_tokens": 40}, **tables)
+    _, plain = recorded(first)
+    known = [id_ for event in plain if isinstance(event, Round) for id_ in event.tokens]
+    draft = {"method": "synthetic", "acceptance": 0.6, "num_draft_tokens": 4}
+    limits = {"max_new_tokens": 40, "rounds": rounds}
+    session = Session(configured(folders[0], draft=draft, run=limits, **tables))
+    session.load()
+    prompt, _ = session.prompt_tokens(ASK)
+    session.pair.drafter.foretell([*prompt, *known])
+    events = list(session.generate(ASK))
+    header = session.header()
+    session.close()
+    made = [event for event in events if isinstance(event, Round)]
+    assert 0 < sum(round_.n_accepted for round_ in made) < sum(len(round_.drafts) for round_ in made)
+    findings, result = repeat((header, events))
+    assert findings == []
+    assert result.rounds == result.identical == len(made) - result.unknown
+    length = len(prompt) + len(ids_of(events))
+    assert result.unknown == sum(round_.context_length + round_.k > length for round_ in made)
+    assert bool(result.unknown) == (rounds is not None)
+    assert result.free[0].identical
+
+    forged = changed(
+        (header, events), lambda r: replace(r, drafts=(replace(r.drafts[0], id=7), *r.drafts[1:]))
+    )
+    assert "draft" in {finding.check for finding in repeat(forged)[0]}
+
+
+def test_a_synthetic_run_of_other_odds_is_left_out(folders: tuple[str, str]) -> None:
+    draft = {"method": "synthetic", "acceptance": [0.7, 0.5], "cost": 0.1}
+    header, events = recorded(configured(folders[0], draft=draft))
+    other = [
+        replace(event, settings=replace(event.settings, acceptance=(0.9,)))
+        if isinstance(event, SegmentStarted)
+        else event
+        for event in events
+    ]
+    findings, result = repeat((header, other))
+    assert findings == []
+    assert (result.rounds, result.left_out) == (0, sum(isinstance(event, Round) for event in events))
+    assert result.free[0].left_out is not None
+
+
+def test_a_later_run_that_looks_up_earlier_answers_is_left_out(folders: tuple[str, str]) -> None:
+    header, events = recorded(configured(folders[0]))
+    told = [
+        replace(event, run=2)
+        if isinstance(event, RunStarted)
+        else replace(event, settings=replace(event.settings, history=True))
+        if isinstance(event, SegmentStarted)
+        else event
+        for event in events
+    ]
+    findings, result = repeat((header, told))
+    assert findings == []
+    assert (result.rounds, result.unknown) == (0, sum(isinstance(event, Round) for event in events))

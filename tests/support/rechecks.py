@@ -9,8 +9,8 @@ from support.sessions import ASK, loaded
 
 from engine.config import Config
 from engine.events import Event
+from engine.recheck_finding import Finding
 from engine.recheck_models import ModelRecheck, Repeated
-from engine.recheck_round import Finding
 from engine.session import Session
 
 Story = tuple[dict[str, Any], list[Event]]

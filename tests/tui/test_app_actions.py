@@ -14,12 +14,14 @@ from textual.command import CommandList
 
 from engine.context import Message
 from engine.events import Origin
+from engine.registry import DRAFTERS, RULES
 from tui.actions import ACTIONS, BY_ID, PANES, Now, always
 from tui.screens.model_requests import LoadModel
 from tui.screens.race import RaceScreen
 from tui.session_recorder import REC, REC_NEXT
 from tui.source import ReplaySource
 from tui.state import Phase, ViewState
+from tui.widgets.transport import TransportBar
 
 Drive = Callable[[Driven, Path], Awaitable[None]]
 TESTS: dict[str, tuple[Drive, Script, tuple[Message, ...]]] = {}
@@ -243,22 +245,30 @@ async def temperature(app: Driven, folder: Path) -> None:
     assert settings is not None and settings.temperature == 0.7
 
 
+def has_segment(app: Driven, before: int) -> bool:
+    return app.lab.state.settings_id > before
+
+
 @drives("change.rule", script=LONG)
 async def rule(app: Driven, folder: Path) -> None:
     await app.running()
-    await app.press("V")
-    await app.until(lambda: app.lab.state.segment_start, "the segment")
-    settings = app.lab.state.settings
-    assert settings is not None and settings.verify_strategy == "greedy_match"
-    await app.press("V")
-    assert app.lab.config.verify.verify_strategy == "speculative_sampling"
+    for number, name in enumerate(RULES):
+        before = app.lab.state.settings_id
+        await app.press("V")
+        await app.top("ChoiceModal")
+        await app.press(*["down"] * number, "enter")
+        assert app.lab.config.verify.verify_strategy == name
+        if number:
+            await app.until(partial(has_segment, app, before), "the segment")
+            settings = app.lab.state.settings
+            assert settings is not None and settings.verify_strategy == name
 
 
 @drives("change.drafter", script=LONG)
 async def drafter(app: Driven, folder: Path) -> None:
     await app.press("D")
     await app.top("ChoiceModal")
-    await app.press("down", "enter")
+    await app.press("enter")
     await app.top("ModelPicker")
     await app.press("escape")
     await app.running()
@@ -270,9 +280,19 @@ async def drafter(app: Driven, folder: Path) -> None:
     start = app.lab.state.segment_start
     await app.press("D")
     await app.top("ChoiceModal")
-    await app.press("enter")
+    await app.press("down", "enter")
     await app.until(lambda: app.lab.state.segment_start > start, "lookup")
     assert app.lab.config.draft.model_name is None
+    await app.press("D")
+    await app.top("ChoiceModal")
+    await app.press(*["down"] * list(DRAFTERS).index("synthetic"), "enter")
+    await app.top("TextModal")
+    await app.press("2", "enter")
+    await app.top("TextModal")
+    await app.press("backspace", "0", ".", "5", "enter")
+    assert app.lab.config.draft.acceptance == (0.5,)
+    bar = app.app.live.query_one(TransportBar)
+    await app.until(lambda: "synthetic" in bar.text, "the word in the first line")
     app.app.post_message(LoadModel("target", "scripted:other"))
     await app.until(lambda: app.lab.loaded and not app.lab.running, "another target")
     assert app.lab.state.finished, "its ids would mean something else, so the answer ends"

@@ -92,8 +92,12 @@ def test_the_rule_changed_to_and_fro_keeps_the_temperature(tmp_path: Path) -> No
     async def test() -> None:
         async with driven(tmp_path, config=with_values(CONFIG, {"sampling.temperature": 0.7})) as app:
             await app.press("V")
+            await app.top("ChoiceModal")
+            await app.press("down", "enter")
             assert app.lab.config.sampling.temperature is None
             await app.press("V")
+            await app.top("ChoiceModal")
+            await app.press("enter")
             assert app.lab.config.sampling.temperature == 0.7
 
     run(test)
@@ -105,11 +109,13 @@ def test_a_rule_that_cannot_be_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise ConfigError("verify.verify_strategy cannot be that here")
 
-    monkeypatch.setattr("tui.app_settings.other_rule", refuse)
+    monkeypatch.setattr("tui.app_settings.with_rule", refuse)
 
     async def test() -> None:
         async with driven(tmp_path) as app:
             await app.press("V")
+            await app.top("ChoiceModal")
+            await app.press("down", "enter")
             await app.top("ErrorModal")
 
     run(test)

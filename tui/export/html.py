@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.events import DraftToken, Origin, Round, TargetToken
+from tui.drafting import SYNTHETIC
 from tui.export.report import Report, RunReport
 from tui.round_text import ORIGIN_MARKS, VERDICT_MARKS
 from tui.safe_text import visible, visible_bytes
@@ -47,12 +48,13 @@ def _run(run: RunReport) -> dict[str, Any]:
         "rounds": (_round(round_) for round_ in run.rounds),
         "has_rounds": bool(run.rounds),
         "speedup": run.statistics.speedup,
+        "label": f" {SYNTHETIC}" if run.facts.synthetic else "",
     }
 
 
 def _round(round_: Round) -> dict[str, Any]:
     return {
-        "number": round_.number,
+        "number": f"{round_.number} ({round_.source})" if round_.source else str(round_.number),
         "count": f"{round_.n_accepted}/{len(round_.drafts)}",
         "ms": f"{round_.ms:.1f}",
         "cut": round_.cut.value if round_.cut else "",
@@ -62,6 +64,7 @@ def _round(round_: Round) -> dict[str, Any]:
 
 def _draft(draft: DraftToken) -> dict[str, str]:
     drawn = "" if draft.u is None else f", u {draft.u:.4f}"
+    drawn += "" if draft.h is None else f", h {draft.h:.4f}"
     return {
         "kind": draft.verdict.value,
         "mark": VERDICT_MARKS[draft.verdict].strip(),

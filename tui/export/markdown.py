@@ -42,10 +42,14 @@ def _run(run: RunReport) -> Iterator[str]:
     if run.rounds:
         yield from ("### Rounds", "", _LEGEND, "")
         rows = (
-            (str(each.number), f"{each.n_accepted}/{len(each.drafts)}", f"{each.ms:.1f}", _tokens(each))
+            (_number(each), f"{each.n_accepted}/{len(each.drafts)}", f"{each.ms:.1f}", _tokens(each))
             for each in run.rounds
         )
         yield from (*_table(("round", "accepted", "ms", "tokens"), rows, escaped=True), "")
+
+
+def _number(round_: Round) -> str:
+    return f"{round_.number} ({round_.source})" if round_.source else str(round_.number)
 
 
 def _tokens(round_: Round) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 from engine.event_json import plain
 from engine.events import Round
+from tui.drafting import synthetic_of
 from tui.export.report import Report
 from tui.safe_text import visible_bytes
+from tui.same_text import divergence_dict, divergence_of
 
 REPORT_FORMAT = "naive-speculate-report"
 REPORT_VERSION = 1
@@ -33,6 +35,8 @@ def as_json(report: Report) -> str:
             "settings": plain(run.facts.settings) if run.facts.settings else None,
             "reason": run.facts.finished.reason.value if run.facts.finished else None,
             "measures": run.measures,
+            "synthetic": synthetic_of(run.measures, run.facts.synthetic),
+            "divergence": divergence_dict(divergence_of(run.facts.baseline)),
             "text": run.text,
             "notes": run.notes,
             "rounds": [plain(round_) for round_ in run.rounds],

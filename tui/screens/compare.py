@@ -16,6 +16,7 @@ from textual.widgets import Static
 from engine.errors import SpeculateError, UserError
 from engine.recording import Recording, read_recording
 from tui.compare import compare_runs
+from tui.drafting import SYNTHETIC
 from tui.export.report import Report, RunReport, build_report
 from tui.recording_folder import SUFFIX, with_name_only
 from tui.recording_work import at_work
@@ -139,7 +140,10 @@ class CompareScreen(Dialog[None]):
         runs = self._reports[side].runs
         which = f"  run {runs[self._runs[side]].started.run} (one of {len(runs)})" if len(runs) > 1 else ""
         title = self._paths[side].name.removesuffix(SUFFIX)
-        return Content.assemble(("AB"[side], "bold $text-accent"), f"  {self.safe(title, '')}{which}")
+        synthetic = f"  ({SYNTHETIC})" if runs[self._runs[side]].facts.synthetic else ""
+        return Content.assemble(
+            ("AB"[side], "bold $text-accent"), f"  {self.safe(title, '')}{which}", (synthetic, "bold")
+        )
 
     # -- what the user does
 

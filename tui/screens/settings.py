@@ -19,7 +19,7 @@ from tui.config_file import save_config
 from tui.screens.dialog import Dialog, plain
 from tui.screens.message import ErrorModal, TextModal
 from tui.screens.settings_row import FieldRow
-from tui.settings_form import Checked, Reach, changed, check, fields, matching, tables, takes_model, texts_of
+from tui.settings_form import Checked, Reach, changed, check, fields, in_use, matching, tables, texts_of
 from tui.widgets.inputs import SafeInput
 
 
@@ -123,9 +123,9 @@ class SettingsScreen(Dialog[Config | None]):
         new = {field.key for field in changed(self._before, texts, self._form)}
         for row in self.query(FieldRow):
             key = row.field.key
-            in_use = key != "draft.model_name" or takes_model(texts["draft.method"])
+            used = in_use(key, texts["draft.method"])
             reach = self._reach(row.field.reach) if key in new else ""
-            row.show(reach=reach, problem=self._checked.problems.get(key, ""), in_use=in_use)
+            row.show(reach=reach, problem=self._checked.problems.get(key, ""), in_use=used)
         self.query_one("#summary", Static).update(Content(self.safe(self._summary())))
 
     def _summary(self) -> str:

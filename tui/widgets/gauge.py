@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.reactive import var
 
+from tui.drafting import SYNTHETIC, SYNTHETIC_DRAFTS, any_synthetic
 from tui.glyphs import bar_with_tick, sparkline
+from tui.same_text import same_text
 from tui.state import NOTHING, Measures, ViewState, recent
 from tui.why import outcome, verdict_sentence
 from tui.widgets.bars import bar_pieces, digit_lines, shown, size, time_rows
@@ -56,18 +59,37 @@ class GaugePane(FixedView):
         self._state = ViewState()
         self._now = NOTHING
         self._memory: int | None = None
+        self._is_synthetic = False
 
     # -- the app's side
 
     def show(self, state: ViewState) -> None:
         """Show the measures of a state."""
         before, self._state = self._state, state
-        slices = ("segment", "total", "baseline", "reference", "replay", "rounds", "run", "segment_start")
+        slices = (
+            "segments",
+            "segment",
+            "total",
+            "baseline",
+            "reference",
+            "replay",
+            "rounds",
+            "run",
+            "segment_start",
+        )
         if all(getattr(before, name) is getattr(state, name) for name in slices):
             return
-        self.border_title = "Gauge, REPLAY" if state.replay else "Gauge"
+        self._is_synthetic = any_synthetic(segment.settings for segment in state.segments)
+        self.border_title = ", ".join(self._titles())
         self._now = recent(state)
         self.update_rows()
+
+    def _titles(self) -> Iterator[str]:
+        yield "Gauge"
+        if self._is_synthetic:
+            yield SYNTHETIC.upper()
+        if self._state.replay:
+            yield "REPLAY"
 
     def show_memory(self, count: int | None) -> None:
         """Show how much memory the process holds, in bytes."""
@@ -123,7 +145,7 @@ class GaugePane(FixedView):
         if self.ascii or measures.speedup is None or len(large[0]) > width:
             large = (text,)
         digits = [Piece(line, style, -1, text if y == 0 else "") for y, line in enumerate(large)]
-        sentence, column = verdict_sentence(measures), len(large[0]) + 2
+        sentence, column = self._sentence(measures), len(large[0]) + 2
         beside = wrap(sentence, width - column) if width - column >= _BESIDE else []
         if not beside or len(beside) > max(len(large), 3):
             return [*(Row((piece,)) for piece in digits), *wrap(sentence, width)]
@@ -131,6 +153,10 @@ class GaugePane(FixedView):
             digits.append(Piece(" " * (column - 2)))
         more = [row.pieces for row in beside] + [()] * len(digits)
         return [Row((piece, Piece("  "), *words)) for piece, words in zip(digits, more, strict=False)]
+
+    def _sentence(self, measures: Measures) -> str:
+        sentence = verdict_sentence(measures)
+        return f"{SYNTHETIC_DRAFTS} {sentence}" if self._is_synthetic else sentence
 
     def _scale(self, measures: Measures) -> list[Row]:
         """A bar with a tick where plain decoding is, and what the tick is."""
@@ -170,14 +196,17 @@ class GaugePane(FixedView):
             and timing.finished is not None
             and timing.finished.identical is not None
         ):
-            same = "Plain decoding wrote the same tokens."
-            at = timing.finished.first_difference
-            if not timing.finished.identical:
-                same = "Plain decoding wrote other tokens" + (
-                    "." if at is None else f" from token {at + 1} on."
-                )
-            rows += wrap(same, self.row_width, "lines--dim")
+            told = same_text(timing.finished, self._dtype(), ascii_only=self.ascii)
+            assert told is not None, "it is told whether the texts are the same"
+            style = "lines--bad lines--strong" if told.is_bug else "lines--dim"
+            said = f"Same text as plain: {told.words}."
+            if timing.finished.identical:
+                said = "Plain decoding wrote the same tokens."
+            rows += wrap(said, self.row_width, style)
         return rows
+
+    def _dtype(self) -> str:
+        return "" if self._state.target is None else self._state.target.dtype
 
     def _columns(self) -> list[tuple[str, Measures]]:
         """What the numbers are shown of, as many as there is room for."""
@@ -276,6 +305,7 @@ class GaugePane(FixedView):
             ("mem", self._memory_text()),
         ]
         word = "" if measures.speedup is None else _OUTCOMES[outcome(measures.speedup)][1]
+        word += f" ({SYNTHETIC})" if self._is_synthetic else ""
         pieces: tuple[Piece, ...] = (Piece(speedup + word, self._style(measures.speedup)),)
         for name, value in parts:
             more = (*pieces, Piece(f"  {name} ", "lines--dim"), Piece(value))

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.events import Round, Settings
+from tui.drafting import SYNTHETIC, any_synthetic
 from tui.marks import Marked, marked_draft, marked_output, marked_target
 from tui.safe_text import visible
 from tui.state import OutputToken, ViewState, VisibleRound, partly
@@ -31,9 +32,10 @@ class InspectorPane(FixedView):
 
     HELP: ClassVar[str] = (
         "One token of a round: q is the drafter's probability, p the target's, u the draw; a draft is "
-        "accepted if u q < p. Below are the likeliest tokens of both models and where the round's time "
-        "went. Left and right go through the round's tokens; choose a round in the list of rounds, or a "
-        "token in the output with enter. Without a choice the newest round is shown."
+        "accepted if u q < p (rule block: up to the last one with u < h). Below are the likeliest tokens of "
+        "both models and where the round's time went. Left and right go through the round's tokens; choose "
+        "a round in the list of rounds, or a token in the output with enter. Without a choice the newest "
+        "round is shown."
     )
     DEFAULT_CSS = """
     InspectorPane > .inspector--slot { text-style: reverse; }
@@ -141,9 +143,12 @@ class InspectorPane(FixedView):
             asked += f", {len(round_.drafts)} drafted"
         reason = visible(round_.k_reason, "", ascii_only=self.ascii)
         kept = f", {round_.n_accepted}/{len(round_.drafts)} accepted" if seen.whole and round_.drafts else ""
+        source = f" ({visible(round_.source, '', ascii_only=self.ascii)})" if round_.source else ""
+        settings = self._settings_of(round_)
+        label = f"{SYNTHETIC}, " if any_synthetic([settings]) else ""
         pieces = (
-            Piece(f"round {round_.number}", "lines--strong"),
-            Piece(f"  {asked} ({reason}){kept}", "lines--dim"),
+            Piece(f"round {round_.number}{source}", "lines--strong"),
+            Piece(f"  {label}{asked} ({reason}){kept}", "lines--dim"),
         )
         return Row(clip_row(pieces, self.row_width, self.glyphs.ellipsis))
 
@@ -178,8 +183,10 @@ class InspectorPane(FixedView):
         if slot < len(round_.drafts) and slot >= seen.judged:
             return why_pending(round_.drafts[slot])
         settings = self._settings_of(round_)
-        greedy = settings is not None and settings.temperature == 0
-        return why(round_, slot, greedy=greedy, ascii_only=self.ascii)
+        if settings is None:
+            return why(round_, slot, ascii_only=self.ascii)
+        greedy, rule = settings.temperature == 0, settings.verify_strategy
+        return why(round_, slot, rule=rule, greedy=greedy, ascii_only=self.ascii)
 
     def _settings_of(self, round_: Round) -> Settings | None:
         """What the round was decoded with."""
@@ -188,10 +195,11 @@ class InspectorPane(FixedView):
         return None if segment is None else segment.settings
 
     def _numbers(self, seen: VisibleRound, slot: int) -> list[Row]:
-        """q and p as bars, then the odds and the draw."""
+        """q and p as bars, then the odds, the draw and, in a block, the h it had to stay below."""
         round_, width, glyphs = seen.round, self.row_width, self.glyphs
         p: float | None = None
         u: float | None = None
+        h: float | None = None
         if slot < 0:
             return []
         if slot == len(round_.drafts):
@@ -200,14 +208,21 @@ class InspectorPane(FixedView):
             draft = round_.drafts[slot]
             q = draft.q
             if slot < seen.judged:
-                p, u = draft.p, draft.u
+                p, u, h = draft.p, draft.u, draft.h
         rows = []
         for name, value, style in (("q", q, "lines--drafter"), ("p", p, "lines--target")):
             number = f"{glyphs.absent:>7}" if value is None else f"{value:7.4f}"
             rows.append(bar_row(name, number, value or 0.0, width, glyphs, style))
         odds = "infinite" if q == 0 and p else glyphs.absent if not q or p is None else f"{p / q:.3g}"
         draw = glyphs.absent if u is None else f"{u:.4f}"
-        line = (Piece("p/q "), Piece(odds, "lines--strong"), Piece("   u "), Piece(draw, "lines--strong"))
+        line: tuple[Piece, ...] = (
+            Piece("p/q "),
+            Piece(odds, "lines--strong"),
+            Piece("   u "),
+            Piece(draw, "lines--strong"),
+        )
+        if h is not None:
+            line += (Piece("   h "), Piece(f"{h:.4f}", "lines--strong"))
         return [*rows, Row(clip_row(line, width, glyphs.ellipsis))]
 
     def _laws(self, seen: VisibleRound, slot: int) -> list[Law]:

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 
 from engine.events import Round
+from tui.drafting import SYNTHETIC, any_synthetic
 from tui.marks import Mark, Marked, marked_draft, marked_target
 from tui.safe_text import visible
 from tui.state import Phase, Trail, ViewState, VisibleRound, partly
@@ -86,6 +87,10 @@ class RoundsPane(LineView):
         rounds = state.rounds
         if rounds is self._rounds and state.revealed == self._revealed and before.phase is state.phase:
             return
+        synthetic = any_synthetic(segment.settings for segment in state.segments)
+        title = f"Rounds, {SYNTHETIC.upper()}" if synthetic else "Rounds"
+        if title != self.border_title:  # to set it paints the frame
+            self.border_title = title
         known = len(self._rounds)
         goes_on = (
             before.run == state.run
@@ -196,7 +201,10 @@ class RoundsPane(LineView):
         for slot, entry in enumerate(entries):
             kept = not seen.whole or not round_.was_cut or slot < len(round_.tokens)
             pieces += self._entry(entry, slot, kept=kept)
-        return pieces if round_.drafts else [*pieces, Piece("  no draft", "lines--dim")]
+        if not round_.drafts:
+            return [*pieces, Piece("  no draft", "lines--dim")]
+        source = visible(round_.source, "", ascii_only=glyphs.ascii_only)
+        return [*pieces, Piece(f"  ({source})", "lines--dim")] if source else pieces
 
     def _entry(self, entry: Marked, slot: int, *, kept: bool) -> list[Piece]:
         """A token with its mark; one that the cut took away is not marked."""

@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
+from tui.drafting import drafter_words, loads_model, rule_words
 from tui.glyphs import Glyphs, bar, glyph_set
 from tui.playable import Made
 from tui.safe_text import visible
@@ -154,16 +155,19 @@ class TransportBar(OneLine):
 
     @staticmethod
     def _pair(state: ViewState, config: Config, made: Made | None) -> str:
+        """Target and drafter by their short names."""
+        held = None if state.drafter is None else state.drafter.name
         if made is not None:
             # A recording that began with models loaded tells of no load.
             target = state.target.name if state.target else made.target
-            drafter = state.drafter.name if state.drafter else made.drafter
-            if state.settings is not None and state.settings.drafter != "model":
-                drafter = state.settings.drafter
+            method = "model" if state.settings is None else state.settings.drafter
+            model = (held or made.drafter) if loads_model(method) else None
         else:
             target = state.target.name if state.target else config.verify.model_name
-            drafter = state.drafter.name if state.drafter else config.draft.model_name or config.draft.method
-        return f"{short_name(target)} + {short_name(drafter)}"
+            method = config.draft.method
+            model = held or config.draft.model_name
+        drafter = drafter_words(method, None if model is None else short_name(model))
+        return f"{short_name(target)} + {drafter}"
 
     @staticmethod
     def _device(state: ViewState) -> list[str]:
@@ -174,16 +178,16 @@ class TransportBar(OneLine):
         """What is asked for now; a run in progress takes it over at the next round."""
         settings = state.settings
         drafts = config.draft.num_draft_tokens
-        greedy = config.verify.verify_strategy == "greedy_match"
-        temperature: float | None = 0.0 if greedy else config.sampling.temperature
+        rule = config.verify.verify_strategy
+        temperature: float | None = 0.0 if rule == "greedy_match" else config.sampling.temperature
         if state.replay and settings is not None:
             drafts, temperature = settings.num_draft_tokens, settings.temperature
-            greedy = settings.verify_strategy == "greedy_match"
+            rule = settings.verify_strategy
         if temperature is None and settings is not None:
             temperature = settings.temperature
         shown = "T auto" if temperature is None else f"T {temperature:g}"
         seed = "" if settings is None else f" seed {settings.seed}"
-        return f"K {drafts} {shown}{seed} {'greedy match' if greedy else 'sampling'}"
+        return f"K {drafts} {shown}{seed} {rule_words(rule)}"
 
 
 def short_name(name: str) -> str:
