@@ -36,6 +36,12 @@ DRAFTERS: dict[str, Entry] = {
         summary="What followed the same words earlier in the text is drafted; no model is needed.",
         options=("min_match", "history"),
     ),
+    "slem": Entry(
+        "engine.drafters.slem:SlemDrafter",
+        loads_model=True,
+        any_tokenizer=True,
+        summary="A language model with another tokenizer drafts; what it writes goes over as text.",
+    ),
     "synthetic": Entry(
         "engine.drafters.synthetic:SyntheticDrafter",
         loads_model=False,
