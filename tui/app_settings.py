@@ -70,7 +70,7 @@ class SettingsApp(MessageApp):
 
         choices = [
             Choice("lookup", "Lookup", "Copies from the text; no model is needed."),
-            Choice("model", "A model", "Chosen from the list; its vocabulary has to fit."),
+            Choice("model", "A model", "Chosen from the list, whatever its tokenizer."),
         ]
         named = self.lab.config.draft.model_name
         self.push_screen(ChoiceModal("Who drafts?", choices, f"now: {named or 'lookup'}"), self._drafter)

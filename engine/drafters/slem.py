@@ -1,7 +1,7 @@
 """A drafting model with another tokenizer: its draft goes over as text (string-level exact match).
 
 Timor et al. 2025, "Accelerating LLM Inference with Lossless Speculative Decoding Algorithms for Heterogeneous
-Vocabularies" (arXiv 2502.05202), algorithm 2. Which token of its own the drafter drew does not matter: what
+Vocabularies" (arXiv 2502.05202). Which token of its own the drafter drew does not matter: what
 reaches the target are ids of the target's, without a law, and every rule takes them as certain guesses.
 """
 
@@ -18,26 +18,17 @@ from engine.draws import Draws
 from engine.readout import not_finite
 from engine.sampling import Law
 
-NOTHING = torch.empty(0, dtype=torch.long)
-
 
 class SlemDrafter(TranslatingDrafter):
     """Drafts text in its own tokens; the target's tokenizer turns it into guesses."""
 
-    def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
-        own = self._sync(tokens)
-        reason = self._reason(own)
-        if reason:
-            return Draft(NOTHING, reason=reason)
-        room = self._model.context_length - len(own)
-        written = self._write(own, min(k, room), law, draws, len(tokens))
+    def _draft(self, tokens: list[int], own: list[int], k: int, law: Law, draws: Draws) -> Draft:
+        written = self._write(own, k, law, draws, len(tokens))
         ids = self._transcript.continued(b"".join(map(self._model.text.piece, written)))
         ids = list(takewhile(lambda id_: id_ < self.context.target.vocab_size, ids[:k]))
-        if not ids:
-            reason = "no whole token was drafted"
-        elif room < k:
-            reason = "drafter context near its end"
-        return Draft(torch.tensor(ids, dtype=torch.long), reason=reason)
+        return Draft(
+            torch.tensor(ids, dtype=torch.long), reason=None if ids else "no whole token was drafted"
+        )
 
     def _write(self, own: list[int], k: int, law: Law, draws: Draws, position: int) -> list[int]:
         """Up to k ids of its own that follow ``own``, up to its first control token.

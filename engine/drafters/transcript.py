@@ -63,6 +63,11 @@ class Transcript:
         else:
             self._take_up(self._border(kept))
 
+    @property
+    def within_character(self) -> bool:
+        """Whether the committed text ends within a character, which the own ids then lack."""
+        return self._whole < len(self._text)
+
     def continued(self, more: bytes) -> list[int]:
         """Ids of the committed vocabulary for a text that goes on from the whole characters.
 
@@ -75,7 +80,7 @@ class Transcript:
 
     def _begun(self) -> tuple[list[int], bytes]:
         """The committed ids that reach into an unfinished character, and their bytes before it."""
-        if self._whole == len(self._text):
+        if not self.within_character:
             return [], b""
         first = bisect_right(self._starts, self._whole) - 1
         return self._tokens[first:], bytes(self._text[self._starts[first] : self._whole])
@@ -90,7 +95,9 @@ class Transcript:
         border = kept
         for index in range(kept, max(0, kept - REACH) - 1, -1):
             at = self._ends[index - 1] if index else 0
-            inside = index < len(self._ends) and self._ends[index] == at  # of what is one piece only as a whole
+            inside = (
+                index < len(self._ends) and self._ends[index] == at
+            )  # of what is one piece only as a whole
             if inside or _continues(self._text, at):
                 continue
             border = index

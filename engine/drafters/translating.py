@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 
-from engine.drafters.base import Drafter, DrafterContext
+import torch
+
+from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.drafters.transcript import Transcript
+from engine.draws import Draws
 from engine.prefill import prefill, rewind_to_prefix
+from engine.sampling import Law
+
+NOTHING = torch.empty(0, dtype=torch.long)
 
 
 class TranslatingDrafter(Drafter):
@@ -39,6 +47,23 @@ class TranslatingDrafter(Drafter):
     def prefill_cost(self, tokens: list[int]) -> int:
         ids = self._sync(tokens)
         return 0 if self._reason(ids) else max(0, len(ids) - 1 - len(self._cache))
+
+    def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
+        own = self._sync(tokens)
+        reason = self._reason(own)
+        if reason:
+            return Draft(NOTHING, reason=reason)
+        room = self._model.context_length - len(own)
+        draft = self._draft(tokens, own, min(k, room), law, draws)
+        return draft if draft.reason or room >= k else replace(draft, reason="drafter context near its end")
+
+    @abstractmethod
+    def _draft(self, tokens: list[int], own: list[int], k: int, law: Law, draws: Draws) -> Draft:
+        """Up to k >= 1 guesses in the target's ids, with no more than k passes.
+
+        Args:
+            own: the committed text in own ids; ``_held`` counts those that need no pass.
+        """
 
     def take_ms(self) -> float:
         return self._model.clock.take_ms()

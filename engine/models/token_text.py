@@ -212,8 +212,7 @@ def compare_vocabularies(target: TokenText, drafter: TokenText) -> int:
         raise VocabularyMismatch(
             f"drafter and target differ from token id {id_} on: "
             f"{_named(target, id_)} in the target, {_named(drafter, id_)} in the drafter",
-            'set draft.method = "slem", which drafts in another vocabulary, or use a drafter of the target\'s '
-            "own family",
+            'set draft.method = "slem", which takes any tokenizer, or use a drafter of the same family',
         )
     if common == 0:
         raise VocabularyMismatch("drafter and target have no token in common")

@@ -25,7 +25,9 @@ from engine.models.token_text import TokenText
 TINY, SECOND = TokenText(tiny_tokenizer()), TokenText(second_tokenizer())
 METASPACE, WORDPIECE = TokenText(metaspace_tokenizer()), TokenText(wordpiece_tokenizer())
 WORD_END = TokenText(word_end_tokenizer())
-SENTENCE = "The knight rode out, caf\u00e9 \u65e5\u672c\u8a9e \U0001f600; the whales sing slowly every evening."
+SENTENCE = (
+    "The knight rode out, caf\u00e9 \u65e5\u672c\u8a9e \U0001f600; the whales sing slowly every evening."
+)
 
 
 def spelled(text: TokenText, ids: list[int]) -> bytes:
