@@ -95,10 +95,9 @@ class Transcript:
         border = kept
         for index in range(kept, max(0, kept - REACH) - 1, -1):
             at = self._ends[index - 1] if index else 0
-            inside = (
-                index < len(self._ends) and self._ends[index] == at
-            )  # of what is one piece only as a whole
-            if inside or _continues(self._text, at):
+            # Ids of one word whose ends are not known end together: none of them is a border.
+            inside_word = index < len(self._ends) and self._ends[index] == at
+            if inside_word or _continues(self._text, at):
                 continue
             border = index
             if index < kept and _begins_word(self._text, at):

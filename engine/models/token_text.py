@@ -188,8 +188,8 @@ class TokenText:
         def ids(text: str) -> list[int]:
             return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-        puts_space = self._kind is _Kind.METASPACE and self.piece(ids("a")[0]).startswith(b" ")
-        return ids(_LEAD) if puts_space else []
+        puts_space = b"".join(map(self.piece, ids("a"))).startswith(b" ")
+        return ids(_LEAD) if puts_space and self._kind is _Kind.METASPACE else []
 
 
 def compare_vocabularies(target: TokenText, drafter: TokenText) -> int:
