@@ -72,8 +72,6 @@ class TranslatingDrafter(Drafter):
         """The committed text in own ids; the cache is rewound to what it shares with them."""
         self._transcript.sync(tokens)
         ids = list(self._transcript.ids)
-        if not ids:
-            self._cache.truncate(0)
         length = rewind_to_prefix(self._cache, self._held, ids) if ids else 0
         del self._held[length:]
         return ids
