@@ -226,19 +226,15 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
         reporter.finished(role, model.info)
 
     target, drafter_model = models["target"], models.get("drafter")
-    common = target.vocab_size
-    if drafter_model:
-        common = compare_vocabularies(target.text, drafter_model.text)
-        # Ids that mean the same to both are all that is ever drafted, so one tokenizer in memory will do.
-        drafter_model.text = target.text
+    entry = registry.DRAFTERS[config.draft.method]
     context = DrafterContext(
         target=target,
         model=drafter_model,
-        common_ids=min(common, target.vocab_size, drafter_model.vocab_size if drafter_model else common),
+        common_ids=_common_ids(target, drafter_model, entry.any_tokenizer),
         greedy=config.draft.sample_strategy == "greedy",
         options=config.draft,
     )
-    drafter: Drafter = registry.load(registry.DRAFTERS[config.draft.method])(context)
+    drafter: Drafter = registry.load(entry)(context)
     placement = place(run.device, run.dtype)
     notices = [("device", placement.device_reason), ("dtype", placement.dtype_reason)]
     if run.thinking is not None and not target.text.knows_thinking:
@@ -263,6 +259,21 @@ def _warm_up(model: CausalLM, width: int) -> bool:
     scratch.check_length(len(ids[:2]), model.model.config.model_type)
     model.clock.take_ms()
     return torch.equal(wide[:3], narrow)
+
+
+def _common_ids(target: CausalLM, drafter: CausalLM | None, any_tokenizer: bool) -> int:
+    """Ids that mean the same to both models; 0 where none has to, and each keeps its own tokenizer.
+
+    Raises VocabularyMismatch.
+    """
+    if drafter is None:
+        return target.vocab_size
+    if any_tokenizer:
+        return 0
+    common = compare_vocabularies(target.text, drafter.text)
+    # Ids that mean the same to both are all that is ever drafted, so one tokenizer in memory will do.
+    drafter.text = target.text
+    return min(common, target.vocab_size, drafter.vocab_size)
 
 
 def _rule(settings: Settings) -> Rule:

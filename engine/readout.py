@@ -55,10 +55,7 @@ def read(
     p_tops, q_tops = tops[: k + 1], tops[k + 1 :]
     for rows, whose, dtype in ((p_tops, "target", dtypes[0]), (q_tops, "drafter", dtypes[1])):
         if any(isnan(row[0].probability) for row in rows):
-            raise NumericalError(
-                f"the {whose}'s logits are not finite (NaN or infinity) in {dtype}",
-                hint='try --set run.dtype="float32"',
-            )
+            raise not_finite(whose, dtype)
     drafts = tuple(
         DraftToken(
             id=int(id),
@@ -76,6 +73,14 @@ def read(
     origin = Origin.BONUS if full else Origin.CORRECTION
     target = TargetToken(token, text.piece(token), origin, p_token, None if full else q_token)
     return Readout(drafts, tuple(p_tops), n_accepted, target)
+
+
+def not_finite(whose: str, dtype: str) -> NumericalError:
+    """What is said of a model whose logits are NaN or infinite."""
+    return NumericalError(
+        f"the {whose}'s logits are not finite (NaN or infinity) in {dtype}",
+        hint='try --set run.dtype="float32"',
+    )
 
 
 def _parts(p: Tensor, p_top: Tensor, draft: Draft, judgement: Judgement) -> list[Tensor]:

@@ -42,6 +42,18 @@ DRAFTERS: dict[str, Entry] = {
         summary="As lookup where enough of the newest words occurred before; elsewhere a model drafts.",
         options=("min_match", "history"),
     ),
+    "slem": Entry(
+        "engine.drafters.slem:SlemDrafter",
+        loads_model=True,
+        any_tokenizer=True,
+        summary="A language model with another tokenizer drafts; what it writes goes over as text.",
+    ),
+    "tli": Entry(
+        "engine.drafters.tli:TliDrafter",
+        loads_model=True,
+        any_tokenizer=True,
+        summary="A language model with another tokenizer drafts in the tokens that the target has too.",
+    ),
     "synthetic": Entry(
         "engine.drafters.synthetic:SyntheticDrafter",
         loads_model=False,

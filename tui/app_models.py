@@ -10,6 +10,7 @@ from textual import on, work
 
 from engine.config import Config
 from engine.errors import ConfigError, SpeculateError
+from engine.registry import DRAFTERS
 from engine.session import Session
 from tui.changes import with_values
 from tui.lab import Lab
@@ -115,19 +116,18 @@ class ModelApp(ThemedApp[int]):
 
         def show(value: object) -> None:
             error = told_error(value)
-            reason = error.message if error is not None else value if isinstance(value, str) else None
+            reason = value if isinstance(value, str) else None
             if self.picker is not None:
-                self.picker.show_pair(event.target, event.drafter, reason)
+                self.picker.show_pair(event.target, event.drafter, reason, error.message if error else None)
 
         self.ask_engine(lambda _: why_not_a_pair(event.target, event.drafter), show)
 
     @on(LoadModel)
     def _load_model(self, event: LoadModel) -> None:
-        values: dict[str, object] = {"draft.method": "model", "draft.model_name": event.name}
-        if event.role == "target":
-            values = {"verify.model_name": event.name}
-            if event.alone:
-                values |= {"draft.method": "lookup", "draft.model_name": None}
+        key = "verify.model_name" if event.role == "target" else "draft.model_name"
+        values: dict[str, object] = {key: event.name, "draft.method": self._method(event)}
+        if event.alone:
+            values |= {"draft.method": "lookup", "draft.model_name": None}
         try:
             config = with_values(self.lab.config, values)
         except ConfigError as error:
@@ -137,6 +137,16 @@ class ModelApp(ThemedApp[int]):
             self.lab.change(config)
         else:
             self.lab.load(config)
+
+    def _method(self, event: LoadModel) -> str:
+        """How the pair is to draft: a drafter with another tokenizer can do so by few methods only."""
+        now = self.lab.config.draft.method
+        entry = DRAFTERS[now]
+        if event.fits is False:
+            return now if entry.any_tokenizer else "slem"
+        if event.role == "target" and event.fits is None:
+            return now
+        return now if entry.loads_model and not entry.any_tokenizer else "model"
 
     @on(EjectModel)
     def _eject(self, event: EjectModel) -> None:

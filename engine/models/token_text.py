@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from engine.errors import ContextError, ModelUnsupported, VocabularyMismatch
 
 _METASPACE = "\u2581"
+_LEAD = "\n"
 _BYTE_TOKEN_LENGTH = len("<0xEA>")
 _READ_HINT = "byte-level, SentencePiece, WordPiece and end-of-word BPE tokenizers are read"
 _RAW_HINT = 'set run.template = "raw" to give the model the bare text of the messages'
@@ -167,10 +168,28 @@ class TokenText:
 
     def encode_more(self, text: str) -> list[int]:
         """Ids of a text that goes on from what stands before it: no special tokens, no space put in front."""
-        lead = "\n" if self._kind is _Kind.METASPACE else ""
-        before: list[int] = self.tokenizer(lead, add_special_tokens=False)["input_ids"] if lead else []
+        before = self._lead_ids
+        lead = _LEAD if before else ""
         ids: list[int] = self.tokenizer(lead + text, add_special_tokens=False)["input_ids"]
         return ids[len(before) :] if ids[: len(before)] == before else ids
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """The control tokens that the tokenizer itself puts before a text: a BOS, if it has one."""
+        bare: list[int] = self.tokenizer("a", add_special_tokens=False)["input_ids"]
+        ids: list[int] = self.tokenizer("a")["input_ids"]
+        before = (at for at in range(len(ids)) if ids[at : at + len(bare)] == bare)
+        return tuple(ids[: next(before, 0)])
+
+    @cached_property
+    def _lead_ids(self) -> list[int]:
+        """What stands in for the text before, where the tokenizer puts a space in front of a text's start."""
+
+        def ids(text: str) -> list[int]:
+            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+        puts_space = b"".join(map(self.piece, ids("a"))).startswith(b" ")
+        return ids(_LEAD) if puts_space and self._kind is _Kind.METASPACE else []
 
 
 def compare_vocabularies(target: TokenText, drafter: TokenText) -> int:
@@ -193,7 +212,7 @@ def compare_vocabularies(target: TokenText, drafter: TokenText) -> int:
         raise VocabularyMismatch(
             f"drafter and target differ from token id {id_} on: "
             f"{_named(target, id_)} in the target, {_named(drafter, id_)} in the drafter",
-            'use a drafter of the target\'s own family, or draft.method = "lookup", which needs no model',
+            'set draft.method = "slem", which takes any tokenizer, or use a drafter of the same family',
         )
     if common == 0:
         raise VocabularyMismatch("drafter and target have no token in common")

@@ -16,7 +16,7 @@ from support.tiny import (
     word_end_tokenizer,
     wordpiece_tokenizer,
 )
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from engine.errors import ContextError, ModelUnsupported
@@ -121,6 +121,37 @@ class TestPieces:
         assert token_text.vocab_size == 384
         assert token_text.piece(384) == b""
         assert token_text.piece(100_000) == token_text.piece(-1) == b""
+
+
+def _gemma_like() -> PreTrainedTokenizerFast:
+    """U+2581 for a space, none put in front of a text, and line ends that join."""
+    tokens = ["<unk>", "<bos>", "\n", "\n\n", "a", "b", "\u2581", "\u2581a"]
+    vocabulary = {token: id_ for id_, token in enumerate(tokens)}
+    merges = [("\n", "\n"), ("\u2581", "a")]
+    backend = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>"))
+    backend.normalizer = normalizers.Replace(" ", "\u2581")
+    backend.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.Fuse()])
+    backend.add_special_tokens([AddedToken("<bos>", special=True)])
+    backend.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<bos>")
+
+
+class TestGoingOn:
+    @pytest.mark.parametrize("text", ["a", " a", "\na", "\n\nb", " a\n"])
+    @pytest.mark.parametrize(
+        "tokenizer", [tiny_tokenizer(), metaspace_tokenizer(), _gemma_like()], ids=["bytes", "llama", "gemma"]
+    )
+    def test_the_text_as_it_is(self, tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+        """No space and no line end that the text does not have, no control token."""
+        token_text = TokenText(tokenizer)
+        ids = token_text.encode_more(text)
+        assert b"".join(map(token_text.piece, ids)) == text.encode()
+        assert not token_text.special_ids & set(ids)
+
+    def test_the_opening(self) -> None:
+        assert TokenText(_gemma_like()).opening == (1,)
+        for tokenizer in (tiny_tokenizer(), metaspace_tokenizer(), wordpiece_tokenizer()):
+            assert TokenText(tokenizer).opening == ()
 
 
 def _is_utf8(piece: bytes) -> bool:

@@ -13,8 +13,10 @@ from engine.config import parse_config
 from engine.context import Message
 from engine.errors import ModelNotFound
 from engine.events import Failed, Notice
+from engine.registry import DRAFTERS
 from tui.changes import with_values
 from tui.screens.conversations import ConversationsScreen
+from tui.screens.model_requests import CheckPair, LoadModel
 from tui.state import Busy, Idle
 from tui.widgets.messages import TokenSelected
 
@@ -227,3 +229,70 @@ def test_the_answer_being_written_is_shown_in_its_place(tmp_path: Path) -> None:
             assert app.lab.live_at is None
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("now", "role", "fits", "then"),
+    [
+        ("lookup", "drafter", True, "model"),
+        ("lookup", "drafter", None, "model"),
+        ("lookup", "drafter", False, "slem"),
+        ("lookup", "target", None, "lookup"),
+        ("model", "drafter", False, "slem"),
+        ("model", "target", False, "slem"),
+        ("model", "target", True, "model"),
+        ("slem", "drafter", True, "model"),
+        ("slem", "target", True, "model"),
+        ("slem", "target", False, "slem"),
+        ("slem", "target", None, "slem"),
+        ("slem", "drafter", None, "model"),
+    ],
+)
+def test_how_a_picked_pair_drafts(tmp_path: Path, now: str, role: str, fits: bool | None, then: str) -> None:
+    """Over text where the vocabularies differ, in tokens again as soon as they agree."""
+    drafter = "scripted:drafter" if DRAFTERS[now].loads_model else None
+    config = with_values(CONFIG, {"draft.method": now, "draft.model_name": drafter})
+
+    async def test() -> None:
+        async with driven(tmp_path, config=config) as app:
+            app.app.post_message(LoadModel(role, "scripted:picked", fits=fits))
+            await app.until(
+                lambda: (
+                    "scripted:picked" in (app.lab.config.verify.model_name, app.lab.config.draft.model_name)
+                    and app.lab.loaded
+                ),
+                "the pair",
+            )
+            assert app.lab.config.draft.method == then
+
+    run(test)
+
+
+def test_the_pair_is_checked_by_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it finds is an answer, what keeps it from looking is another one."""
+    told: list[tuple[str, str, str | None, str | None]] = []
+
+    def look(target: str, drafter: str) -> str | None:
+        if drafter == "broken":
+            raise ModelNotFound("there is no model 'broken'")
+        return None if drafter == "alike" else "they differ"
+
+    monkeypatch.setattr("engine.models.check_pair.why_not_a_pair", look)
+    monkeypatch.setattr(
+        "tui.screens.models.ModelPicker.show_pair", lambda _, *words: told.append(words), raising=True
+    )
+
+    async def test() -> None:
+        async with driven(tmp_path) as app:
+            await app.press("f3")
+            await app.top("ModelPicker")
+            for drafter in ("alike", "other", "broken"):
+                app.app.post_message(CheckPair("scripted", drafter))
+            await app.until(lambda: len(told) == 3, "the answers")
+
+    run(test)
+    assert told == [
+        ("scripted", "alike", None, None),
+        ("scripted", "other", "they differ", None),
+        ("scripted", "broken", None, "there is no model 'broken'"),
+    ]

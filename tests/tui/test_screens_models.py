@@ -105,14 +105,16 @@ def test_the_pair_is_checked_before_it_is_loaded() -> None:
         await pilot.press("down", "d")
         (check,) = app.asked
         assert isinstance(check, CheckPair) and (check.target, check.drafter) == ("org/large", "org/small")
-        picker.show_pair("org/large", "org/small", "id 5 is ' the' and [/]'a'")
+        picker.show_pair("org/large", "org/small", None, "its tokenizer is [/]broken")
         await pilot.pause()
-        assert "cannot draft for org/large: id 5 is ' the' and [/]'a'" in drawn(app)
+        assert "cannot draft for org/large: its tokenizer is [/]broken" in drawn(app)
+        assert len(app.asked) == 1
         await pilot.press("d")
         picker.show_pair("org/large", "org/small", None)
         await pilot.pause()
         load = app.asked[-1]
-        assert isinstance(load, LoadModel) and (load.role, load.name) == ("drafter", "org/small")
+        assert isinstance(load, LoadModel)
+        assert (load.role, load.name, load.fits) == ("drafter", "org/small", True)
         await pilot.press("v")
         assert isinstance(app.asked[-1], CheckPair)
         picker.show_pair("org/large", "org/small", None)
@@ -122,19 +124,43 @@ def test_the_pair_is_checked_before_it_is_loaded() -> None:
     pick(test)
 
 
-def test_a_target_that_does_not_fit_its_drafter_can_go_alone() -> None:
+@pytest.mark.parametrize(
+    ("keys", "loaded"),
+    [(("down", "d"), ("drafter", "org/small")), (("down", "down", "t"), ("target", "org/large"))],
+)
+def test_another_tokenizer_is_loaded_as_well(keys: tuple[str, ...], loaded: tuple[str, str]) -> None:
+    async def test(app: PickerApp, picker: ModelPicker, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        picker.show_pair("org/large", "org/small", "id 5 is ' the' and [/]'a'")
+        await pilot.pause()
+        assert "Drafts go over as text (slem): id 5 is ' the' and [/]'a'" in drawn(app)
+        load = app.asked[-1]
+        assert isinstance(load, LoadModel)
+        assert (load.role, load.name, load.fits, load.alone) == (*loaded, False, False)
+        asked = len(app.asked)
+        await pilot.press("home", "down", "v")
+        picker.show_pair("org/large", "org/small", "they differ")
+        await pilot.pause()
+        assert "org/small can draft for org/large over text (slem): they differ" in drawn(app)
+        picker.show_pair("org/large", "org/small", None, "no tokenizer")
+        await pilot.pause()
+        assert "x org/small cannot draft for org/large: no tokenizer" in drawn(app)
+        assert len(app.asked) == asked + 1, "a check loads nothing"
+
+    pick(test, config=PAIR)
+
+
+def test_a_target_whose_drafter_cannot_be_read_can_go_alone() -> None:
     async def test(app: PickerApp, picker: ModelPicker, pilot: Pilot[None]) -> None:
         await pilot.press("down", "down", "t")
         assert isinstance(app.asked[-1], CheckPair)
-        picker.show_pair("org/large", "org/small", "they differ")
+        picker.show_pair("org/large", "org/small", None, "it has no decoder")
         await pilot.pause()
+        assert "org/small: it has no decoder" in drawn(app)
         await pilot.press("y")
         load = app.asked[-1]
-        assert isinstance(load, LoadModel) and (load.role, load.name, load.alone) == (
-            "target",
-            "org/large",
-            True,
-        )
+        assert isinstance(load, LoadModel)
+        assert (load.role, load.name, load.alone) == ("target", "org/large", True)
 
     pick(test, config=PAIR)
 

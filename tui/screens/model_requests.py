@@ -16,12 +16,13 @@ class CheckPair(Message):
 class LoadModel(Message):
     """Load a model as "target" or "drafter".
 
-    With ``alone`` it is a target whose drafter does not fit it: it is to draft by lookup.
+    ``fits`` says whether the pair's vocabularies agree; None if they were not compared. With ``alone`` it is
+    a target without its drafter: it is to draft by lookup.
     """
 
-    def __init__(self, role: str, name: str, alone: bool = False) -> None:
+    def __init__(self, role: str, name: str, *, fits: bool | None = None, alone: bool = False) -> None:
         super().__init__()
-        self.role, self.name, self.alone = role, name, alone
+        self.role, self.name, self.fits, self.alone = role, name, fits, alone
 
 
 class EjectModel(Message):

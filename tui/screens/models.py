@@ -129,25 +129,26 @@ class ModelPicker(Dialog[None]):
     def _is_open(self) -> bool:
         return bool(self.query(ModelRows))
 
-    def show_pair(self, target: str, drafter: str, reason: str | None) -> None:
-        """The answer to ``CheckPair``: why the two do not fit each other; None if they do."""
+    def show_pair(self, target: str, drafter: str, reason: str | None, fault: str | None = None) -> None:
+        """The answer to ``CheckPair``: why the vocabularies differ, None if they do not; or why it is not
+        known, which keeps the two apart."""
         if not self._is_open:
             return
         wanted, self._wanted = self._wanted, None
         if wanted is None or wanted[1] not in (target, drafter):
-            fits = f"{drafter} can draft for {target}: the vocabularies fit."
-            self._say(f"x {drafter} cannot draft for {target}: {reason}" if reason else fits)
+            self._say(_verdict(target, drafter, reason, fault))
             return
         role, name = wanted
-        if reason is None:
-            self._say("The vocabularies fit.")
-            self._ask(LoadModel(role, name))
+        if fault is None:
+            fit = "The vocabularies fit." if reason is None else f"Drafts go over as text (slem): {reason}"
+            self._say(fit)
+            self._ask(LoadModel(role, name, fits=reason is None))
         elif role == "drafter":
-            self._say(f"x {name} cannot draft for {target}: {reason}")
+            self._say(f"x {name} cannot draft for {target}: {fault}")
         else:
             question = ConfirmModal(
                 "The drafter does not fit this target",
-                f"{drafter}: {reason}",
+                f"{drafter}: {fault}",
                 yes="Load it with lookup drafting",
             )
             self.app.push_screen(
@@ -298,3 +299,12 @@ class ModelPicker(Dialog[None]):
         if remember:
             self._told = text
         self.query_one("#told", Static).update(Content(self.safe(text)))
+
+
+def _verdict(target: str, drafter: str, reason: str | None, fault: str | None) -> str:
+    """Whether one can draft for the other, and how."""
+    if fault is not None:
+        return f"x {drafter} cannot draft for {target}: {fault}"
+    if reason is not None:
+        return f"{drafter} can draft for {target} over text (slem): {reason}"
+    return f"{drafter} can draft for {target}: the vocabularies fit."
