@@ -67,13 +67,22 @@ def given(chance: Chance) -> Draws:
     return GivenNoise(*chance) if len(chance) == 1 else GivenDraws(*chance)
 
 
-@lru_cache(maxsize=2)
 def chance_for(kind: type[Draws]) -> Chance:
-    """The real numbers of N rounds: u (N, 2), DRAFT (N, 2, 1), TARGET (N, 3, 1); or noise (N, 3, V)."""
-    if kind is SharedNoise:
-        noise = SharedNoise(SEED)
-        flat = torch.stack([noise._exponential(position, V) for position in range(N * PLACES)])
-        return (flat.reshape(N, PLACES, V).clone(),)
+    """The real numbers of N rounds, of one of the two sources of chance."""
+    return noise_of_rounds() if kind is SharedNoise else numbers_of_rounds()
+
+
+@lru_cache(maxsize=1)
+def noise_of_rounds() -> Chance:
+    """E of every id at the places of a round.  # (N, 3, V)"""
+    noise = SharedNoise(SEED)
+    flat = torch.stack([noise._exponential(position, V) for position in range(N * PLACES)])
+    return (flat.reshape(N, PLACES, V).clone(),)
+
+
+@lru_cache(maxsize=1)
+def numbers_of_rounds() -> Chance:
+    """ACCEPT (N, 2), DRAFT (N, 2, 1) and TARGET (N, 3, 1)."""
     draws = Draws(SEED)
     starts = range(0, N * PLACES, PLACES)
     accept = torch.stack([draws.uniform(start, Stream.ACCEPT, 2) for start in starts])

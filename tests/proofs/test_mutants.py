@@ -19,13 +19,13 @@ from support.enumerate import (
     speculative_law,
     walked_law,
 )
-from support.labs import BIASED, EXACT, PAIRS, error, lab, lab_of
+from support.labs import BIASED, EXACT, PAIRS, error, lab, lab_of, rule_named
 from support.reference_rules import product_thresholds
 from support.tables import ListCache, random_table, settings
 from torch import Tensor
 
 from engine.sampling import Law
-from engine.verify import Block, Match, SeedExact
+from engine.verify import Block, Match
 
 PENALTY = settings(repetition_penalty=2.0)
 CUT = settings(temperature=0.7, top_k=2)
@@ -140,7 +140,7 @@ MUTANTS = {
     ),
     "noise without a position": Mutant(
         "Daliri et al.",
-        lambda: error(lab(RANDOM, 2, rule=SeedExact(), draws=mutants.NoiseWithoutPosition()), 2),
+        lambda: error(lab(RANDOM, 2, rule=rule_named("seed_exact"), draws=mutants.NoiseWithoutPosition()), 2),
     ),
     # Processors.
     "penalty without the draft prefix": Mutant(
@@ -188,7 +188,9 @@ def test_a_stale_drafter_cache_changes_the_guesses_only() -> None:
 def test_noise_of_the_wrong_place_costs_acceptance_only() -> None:
     """A round then ends by the noise of the token after it, so only whole answers show the law: each token
     still has its own noise."""
-    late = lab(RANDOM, 2, rule=SeedExact(), drafter=mutants.NoiseOfTheNextPlace, max_new_tokens=3)
+    late = lab(
+        RANDOM, 2, rule=rule_named("seed_exact"), drafter=mutants.NoiseOfTheNextPlace, max_new_tokens=3
+    )
     assert walked_error(late) < EXACT
     assert mean_accepted(late) < mean_accepted(lab_of("seed_exact", "model drawn", RANDOM, 2)) - 0.05
 
@@ -197,4 +199,4 @@ def test_noise_of_the_wrong_place_costs_acceptance_only() -> None:
 def test_match_keyed_by_the_round_keeps_the_law(rule: Match) -> None:
     """What it loses is that the seed fixes the text: proof F sees that (test_seed_exact.py)."""
     assert error(lab(RANDOM, 2, rule=rule), 3) < EXACT
-    assert walked_error(lab(RANDOM, 1, rule=rule, max_new_tokens=3)) < EXACT
+    assert walked_error(lab(PAIRS["mixed"], 1, rule=rule, max_new_tokens=3)) < EXACT

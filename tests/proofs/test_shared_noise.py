@@ -108,10 +108,10 @@ def test_the_token_has_the_least_noise_for_its_weight(position: int, weights: li
     assert int(noise.draft(law, position - 3, 3)) == min(race, key=lambda x: race[x])
 
 
-N = 20_000
+N = 10_000
 
 
-@pytest.mark.parametrize("row", [0, 4, 9, 16])
+@pytest.mark.parametrize("row", [0, 9, 16])
 def test_winners_of_many_positions_have_their_joint_law(row: int) -> None:
     q, p = ROWS[row]
     noise = SharedNoise(100 + row)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import chisquare
@@ -12,7 +13,10 @@ FAIL = 1e-6
 _LEAST_EXPECTED = 5
 
 
-def p_value(counts: Mapping[tuple[int, ...], int], law: Mapping[tuple[int, ...], float]) -> float:
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+
+def p_value(counts: Mapping[Outcome, int], law: Mapping[Outcome, float]) -> float:
     """Of the counts, if the law were true. Cells with few expected are pooled; the impossible gives 0."""
     if any(law.get(outcome, 0.0) == 0 for outcome in counts):
         return 0.0
