@@ -185,6 +185,8 @@ class SamplingConfig(_Table):
     """Weakens tokens that are in the text already, 1 is off (default: generation_config, else 1)."""
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     """Makes a run repeatable (default: a fresh seed is drawn, shown and recorded)."""
+    generation_config: bool = True
+    """Takes what is left out here from the target's generation_config (default: true); false: nothing."""
 
 
 class RunConfig(_Table):

@@ -23,6 +23,7 @@ from engine.events import Divergence, Settings
 from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
+from engine.models.generation_config import sampling_defaults
 from engine.models.load import load_model
 from engine.models.token_text import compare_vocabularies
 from engine.prefill import prefill, rewind_to_prefix
@@ -49,9 +50,13 @@ class Pair:
     """Whether passes of one row and of K+1 give the same logits, bit by bit; None: not known yet."""
 
     def settings(self, config: Config, seed: int) -> Settings:
-        """The configuration with nothing left open: what it does not say, the target's own defaults do."""
-        own, sampling = self.target.generation_defaults, config.sampling
+        """The configuration with nothing left open: what it does not say, the target's own defaults do.
+
+        Raises ModelUnsupported if the target's generation_config asks for more, unless that is set aside.
+        """
+        sampling, target = config.sampling, self.target
         greedy = config.verify.verify_strategy == "greedy_match"
+        own = sampling_defaults(target.generation_defaults, sampling, target.info.name, greedy=greedy)
 
         def value(name: str, off: float) -> float:
             chosen = getattr(sampling, name)

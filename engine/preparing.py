@@ -10,6 +10,7 @@ from engine.config import Config, RunConfig
 from engine.events import ModelInfo
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import dtype_name, place
+from engine.models.generation_config import check_generation_config
 from engine.models.load import Source, describe, estimate
 from engine.models.memory import check_fits, free_on
 
@@ -60,6 +61,9 @@ def prepare(
             reporter.started(role, name)
             shared = sources.get("target") if are_twins(config) else None
             sources[role] = shared or describe(name, stages(reporter, role), cancelled)
+    if "target" in sources:  # what is wrong with its own settings is told before anything is loaded
+        greedy = config.verify.verify_strategy == "greedy_match"
+        check_generation_config(sources["target"].folder, config.sampling, greedy=greedy)
     kept = {id(model.model) for model in models.values()}
     freed = {id(model.model): model.info.weight_bytes for model in held.values()}
     _check_memory(config, sources, sum(size for key, size in freed.items() if key not in kept))

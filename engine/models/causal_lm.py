@@ -26,7 +26,7 @@ class CausalLM:
         text: its tokenizer.
         info: its name, size and place.
         eos_ids: the ids that end an answer.
-        generation_defaults: the model's own sampling settings (temperature, ...), as far as it has any.
+        generation_defaults: what ``engine.models.generation_config`` found in the model's own settings.
         context_length: tokens its positions allow.
     """
 
@@ -37,7 +37,7 @@ class CausalLM:
         text: TokenText,
         info: ModelInfo,
         eos_ids: frozenset[int],
-        generation_defaults: Mapping[str, float],
+        generation_defaults: Mapping[str, Any],
         context_length: int,
     ) -> None:
         self.model = model

@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from engine.config_errors import translate
-from engine.config_tables import SamplingConfig
 from engine.errors import ModelNotFound, ModelUnsupported
 from engine.models.safetensors_files import TensorEntry, read_headers, weight_files
 
@@ -23,7 +19,6 @@ TOKENIZER_FILES = (
 )  # fmt: skip
 _JSON_LIMIT = 64 << 20
 _OTHER_SENSES = ("vision_config", "audio_config", "image_token_id", "audio_token_id", "vision_tower")
-_DEFAULTS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 _NO_CODE = "this program never runs code that comes with a model"
 _LINE = 300
 _TEXT_MODELS = "use a model that continues text (a causal language model)"
@@ -78,9 +73,7 @@ def read_folder(path: Path) -> Folder:
     generation_file = path / GENERATION_CONFIG
     generation = read_json(generation_file) if generation_file.is_file() else {}
     files = weight_files(path)
-    found = Folder(path, config, generation, tuple(files), read_headers(files))
-    generation_defaults(found)  # what is wrong with them is told before anything is loaded
-    return found
+    return Folder(path, config, generation, tuple(files), read_headers(files))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -140,26 +133,6 @@ def eos_ids(folder: Folder, tokenizer_eos: int | None) -> frozenset[int]:
         if found:
             return found
     return frozenset()
-
-
-def generation_defaults(folder: Folder) -> dict[str, float | int]:
-    """The model's own sampling settings, as far as generation_config states them.
-
-    A generation_config that says ``do_sample: false`` states no sampling: only its repetition penalty counts.
-    Raises ModelUnsupported for a value that [sampling] of a configuration would not take either.
-    """
-    names = _DEFAULTS if folder.generation.get("do_sample") is not False else _DEFAULTS[-1:]
-    stated = {name: folder.generation[name] for name in names if folder.generation.get(name) is not None}
-    try:
-        SamplingConfig(**stated)
-    except ValidationError as failure:
-        refusal = translate(failure, str(folder.path / GENERATION_CONFIG), {}, ())
-        keys = dict.fromkeys(str(error["loc"][0]) for error in failure.errors())
-        raise ModelUnsupported(
-            refusal.message,
-            f"correct or remove {', '.join(keys)} in that file; [sampling] can give a value instead",
-        ) from failure
-    return stated
 
 
 def one_line(error: Exception) -> str:

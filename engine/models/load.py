@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from engine.errors import ModelNotFound
 from engine.models import builtin, gguf, hub
 from engine.models.cache import IsCancelled, Progress, never, no_progress, remembered_sha256, stop_if
-from engine.models.folder import Folder, eos_ids, generation_defaults, read_folder
+from engine.models.folder import Folder, eos_ids, read_folder
+from engine.models.generation_config import generation_defaults
 from engine.models.quiet import quiet
 
 if TYPE_CHECKING:

@@ -59,9 +59,10 @@ def test_defaults() -> None:
             "cost": None,
         },
         "verify": {"model_name": "b", "verify_strategy": "speculative_sampling"},
-        "sampling": dict.fromkeys(
-            ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed"), None
-        ),
+        "sampling": {
+            **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")),
+            "generation_config": True,
+        },
         "run": {
             "max_new_tokens": None,
             "rounds": None,
@@ -85,9 +86,16 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         """
         draft = { method = "lookup", sample_strategy = "greedy", num_draft_tokens = 64 }
         verify = { model_name = "./model.gguf", verify_strategy = "speculative_sampling" }
-        sampling = { temperature = 1, top_k = 0, top_p = 1, min_p = 0.5, repetition_penalty = 1.1, seed = 0 }
         record = { path = "a b.jsonl" }
         ui.color = "never"
+        [sampling]
+        temperature = 1
+        top_k = 0
+        top_p = 1
+        min_p = 0.5
+        repetition_penalty = 1.1
+        seed = 0
+        generation_config = false
         [run]
         max_new_tokens = 1
         rounds = 1
@@ -105,6 +113,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     config = load_config(str(path))
     assert config.sampling.temperature == 1.0
     assert isinstance(config.sampling.temperature, float)
+    assert config.sampling.generation_config is False
     assert config.run.stop == ("END", "\n")
     assert config.run.thinking is False
     assert Config.model_validate(config.model_dump(mode="json")) == config

@@ -13,7 +13,7 @@ import pytest
 from support.tiny import save_folder, tiny_model, tiny_tokenizer
 
 from engine.errors import ModelError, ModelNotFound, ModelUnsupported
-from engine.models.folder import eos_ids, generation_defaults, read_folder
+from engine.models.folder import eos_ids, read_folder
 from engine.models.safetensors_files import bytes_in_memory, read_header, weight_files
 
 
@@ -194,60 +194,6 @@ class TestGeneration:
         (folder / "generation_config.json").unlink()
         _edit(folder / "config.json", eos_token_id=5, text_config={"eos_token_id": 6})
         assert eos_ids(read_folder(folder), None) == {6}
-
-    @pytest.mark.parametrize(
-        ("stated", "expected"),
-        [
-            ({}, {}),
-            (
-                {"temperature": 0.6, "top_k": 20, "top_p": 0.95},
-                {"temperature": 0.6, "top_k": 20, "top_p": 0.95},
-            ),
-            ({"do_sample": True, "min_p": 0.1, "top_k": None}, {"min_p": 0.1}),
-            (
-                {"do_sample": False, "temperature": 0.6, "repetition_penalty": 1.1},
-                {"repetition_penalty": 1.1},
-            ),
-            ({"do_sample": False, "top_k": -3}, {}),
-            (
-                {"temperature": 0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1},
-                {"temperature": 0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1},
-            ),
-        ],
-    )
-    def test_defaults(self, folder: Path, stated: Any, expected: Any) -> None:
-        (folder / "generation_config.json").write_text(json.dumps(stated))
-        assert generation_defaults(read_folder(folder)) == expected
-
-    @pytest.mark.parametrize(
-        ("key", "value", "shown"),
-        [
-            ("top_k", -3, "-3"),
-            ("top_k", float("inf"), "inf"),
-            ("top_p", 1.7, "1.7"),
-            ("top_p", 0, "0"),
-            ("top_p", True, "true"),
-            ("repetition_penalty", 0, "0"),
-            ("repetition_penalty", float("nan"), "nan"),
-            ("temperature", -1, "-1"),
-            ("temperature", 1e-30, "1e-30"),
-            ("temperature", "hot", "'hot'"),
-            ("temperature", 10**400, "1000"),
-            ("min_p", 2, "2"),
-            ("min_p", [0.1], "[0.1]"),
-        ],
-    )
-    def test_defaults_out_of_bounds(self, folder: Path, key: str, value: Any, shown: str) -> None:
-        (folder / "generation_config.json").write_text(json.dumps({key: value}))
-        refusal = _refusal(folder)
-        assert f"generation_config.json: {key} " in refusal.message
-        assert shown in refusal.message
-        assert f"{key} in that file" in str(refusal.hint)
-        assert "[sampling]" in str(refusal.hint)
-
-    def test_every_default_out_of_bounds_is_named(self, folder: Path) -> None:
-        (folder / "generation_config.json").write_text(json.dumps({"top_k": -3, "min_p": 2, "top_p": 0.9}))
-        assert "remove top_k, min_p in" in str(_refusal(folder).hint)
 
 
 @pytest.mark.parametrize("spoil", [lambda p: p.write_bytes(b"\xff\xfe{"), lambda p: p.unlink()])

@@ -9,11 +9,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.runs import context, run_rounds
 from support.tables import reference_law, settings
-from support.tiny import tiny_model
+from support.tiny import noisy_copy, tiny_lm, tiny_model
 from transformers import GenerationConfig
 
+from engine.answer import Limits
+from engine.drafters.model import ModelDrafter
 from engine.events import Settings
+from engine.registry import RULES, load
 from engine.sampling import TOP, Law
 
 V = 384
@@ -75,7 +79,7 @@ def test_the_reference_of_the_proofs_is_the_same_law(name: str) -> None:
     assert torch.allclose(ours, reference, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["penalty", "all"])
+@pytest.mark.parametrize("name", LAWS)
 def test_generate_itself(name: str) -> None:
     """The scores that ``generate`` reports, sampled token by sampled token."""
     model, given = tiny_model("llama"), LAWS[name]
@@ -99,6 +103,33 @@ def test_generate_itself(name: str) -> None:
     written = output.sequences[0, len(TOKENS) :]
     scores = Law(given).process(torch.cat(output.logits), TOKENS, written[:-1])
     assert torch.equal(scores, torch.cat(output.scores))
+
+
+@pytest.mark.parametrize("rule", ["speculative_sampling", "block", "match"])
+@pytest.mark.parametrize("name", ["temperature", "penalty", "all"])
+def test_the_p_of_a_round_is_that_of_transformers(name: str, rule: str) -> None:
+    """Draft by draft, each with its own prefix; and the target's own token has it too."""
+    model, given = tiny_model("llama"), LAWS[name]
+    target = tiny_lm("llama", model=model)
+    drafter = ModelDrafter(context(target, tiny_lm("llama", model=noisy_copy(model, 0.1))))
+    shipped = load(RULES[rule])()
+    run = run_rounds(
+        target, drafter, TOKENS, Limits(24, 512), k=3, given=given, rule=shipped, dtype=torch.float32
+    )
+    judged = 0
+    for happened in run.rounds:
+        ids = [draft.id for draft in happened.drafts]
+        before = run.answer.tokens[: happened.context_length]
+        told = [(place, draft.id, draft.p) for place, draft in enumerate(happened.drafts)]
+        told.append((happened.n_accepted, happened.target.id, happened.target.p))
+        for place, id_, p in told:
+            history = torch.tensor([[*before, *ids[:place]]])
+            with torch.inference_mode():
+                logits = model(history).logits[:, -1].float()
+            expected = by_transformers(given)(history, logits).softmax(-1)[0, id_]
+            assert p == pytest.approx(float(expected), abs=2e-5)
+            judged += 1
+    assert judged > 12
 
 
 def test_greedy_ignores_the_warpers_but_not_the_penalty() -> None:

@@ -6,15 +6,19 @@ from typing import Any, cast
 
 import pytest
 import torch
-from support.runs import Forced, Run, context, double_lm, run_plain, run_rounds
+from support.runs import GREEDY, Forced, Run, context, double_lm, run_plain, run_rounds
 from support.tiny import ATTENTION_KINDS, SLIDING_WINDOW, noisy_copy, tiny_lm, tiny_model
 from torch import Tensor
 
+from engine import registry
 from engine.answer import Limits
+from engine.drafters.base import Drafter
 from engine.drafters.model import ModelDrafter
+from engine.draws import Draws
 from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.prefill import rewind_to_prefix
+from engine.sampling import Law
 
 PROMPT = [40, 41, 42, 43, 90, 91, 40, 41, 42, 60, 61, 62, 63, 64, 40, 41]
 LENGTH = 20
@@ -62,20 +66,62 @@ def test_the_target_in_float32(kind: str) -> None:
     assert error(target, run.cache, run.answer.tokens) < FLOAT32
 
 
-@pytest.mark.parametrize("kind", ATTENTION_KINDS)
-def test_the_drafter(kind: str) -> None:
-    """Whatever was accepted or not, and after the tokens changed under it."""
-    target, model = double_lm(kind), double_lm(kind, 0.1)
+def model_drafter(target: CausalLM, model: CausalLM) -> tuple[Drafter, KVCache]:
     drafter = ModelDrafter(context(target, model))
-    run = run_rounds(target, drafter, PROMPT, Limits(LENGTH, 512), k=4)
+    return drafter, drafter._cache
+
+
+CACHED = {"model": model_drafter}
+"""Drafters that hold a cache, and where."""
+
+
+def test_each_method_with_a_model_is_checked() -> None:
+    missing = {name for name, entry in registry.DRAFTERS.items() if entry.loads_model} - set(CACHED)
+    assert not missing, f"say in CACHED where the cache of these is: {', '.join(missing)}"
+
+
+class Fed(CausalLM):
+    """Remembers what each cache was fed and compares every pass with a fresh one over all of it."""
+
+    checked = 0
+    worst = 0.0
+
+    def forward(self, ids: list[int] | Tensor, cache: KVCache, keep: int) -> Tensor:
+        fed = vars(cache).setdefault("fed", [])
+        fed[len(cache) :] = [int(id_) for id_ in ids]
+        logits = super().forward(ids, cache, keep)
+        self.worst = max(
+            self.worst, float((logits - super().forward(fed, self.new_cache(), keep)).abs().max())
+        )
+        self.checked += 1
+        return logits
+
+    def extend(self, ids: list[int], cache: KVCache) -> None:
+        vars(cache).setdefault("fed", [])[len(cache) :] = ids
+        super().extend(ids, cache)
+
+
+@pytest.mark.parametrize("method", CACHED)
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, EXACT), (torch.float32, FLOAT32)])
+@pytest.mark.parametrize("kind", ATTENTION_KINDS)
+def test_the_drafter(kind: str, dtype: torch.dtype, bound: float, method: str) -> None:
+    """Every pass of a run, whatever was accepted before it, and after the tokens changed under it."""
+    double = dtype == torch.float64
+    target = double_lm(kind) if double else tiny_lm(kind)
+    found = double_lm(kind, 0.1) if double else tiny_lm(kind, model=noisy_copy(tiny_model(kind), 0.1))
+    watched = found.twin()
+    watched.__class__ = Fed
+    drafter, cache = CACHED[method](target, watched)
+    run = run_rounds(target, drafter, PROMPT, Limits(LENGTH, 512), k=4, dtype=dtype)
     assert 0 < sum(r.accepted for r in run.rounds) < sum(r.drafted for r in run.rounds)
-    edited = [*run.answer.tokens[:25], 77, 78]
-    for tokens in (run.answer.tokens, edited, edited[:-1], edited[:9], run.answer.tokens):
-        length = drafter._sync(tokens)
-        assert drafter._held == tokens[:length]
-        from_cache = model.forward(tokens[length:], drafter._cache, keep=1)
-        assert float((from_cache - fresh_logits(model, tokens)).abs().max()) < EXACT
-        drafter._held = list(tokens)
+    written, law = run.answer.tokens, Law(GREEDY, dtype)
+    edited = [*written[:25], 77, 78]
+    for tokens in (written, edited, edited[:-1], edited[:9], written):
+        drafter.propose(tokens, 3, law, Draws(0))
+        assert vars(cache)["fed"][: len(tokens)] == tokens, "the cache holds the committed tokens"
+    checked = cast("Fed", watched)
+    assert checked.checked > 20
+    assert checked.worst < bound
 
 
 @pytest.mark.parametrize("kept", [3, SLIDING_WINDOW - 1, SLIDING_WINDOW, 20, len(PROMPT) + LENGTH - 2])

@@ -7,124 +7,135 @@ changes; the threshold of 1e-6 would fail a correct engine with one seed in a mi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chisquare
+from support.counting import FAIL, p_value
 from support.enumerate import Lab, reference_sequences
+from support.labs import goes_with, rule_named
 from support.tables import KINDS, Table, TableModel, random_table, settings
 from torch import Tensor
 
+from engine import registry
 from engine.drafters.base import Drafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.draws import Draws, Stream
+from engine.draws import Draws, SharedNoise, Stream
 from engine.events import EndReason
-from engine.verify import SpeculativeSampling
+from engine.verify import Rule
 
 N = 50_000
 V = 5
-FAIL = 1e-6
-LEAST_EXPECTED = 5
+SEED = 20_260_101
+PLACES = 3
+"""Positions of a round with K = 2; the rounds lie so far apart that none shares a number with another."""
+
+RULES = [rule for rule in registry.RULES if goes_with(rule, "model drawn")]
+Chance = tuple[Tensor, ...]
+"""The numbers of one round, or of N of them along the first dimension."""
 
 
-def p_value(counts: Mapping[tuple[int, ...], int], law: Mapping[tuple[int, ...], float]) -> float:
-    """Of the counts, if the law were true. Cells with few expected are pooled; the impossible gives 0."""
-    if any(law.get(outcome, 0.0) == 0 for outcome in counts):
-        return 0.0
-    total = sum(counts.values())
-    cells = sorted(((total * p, counts.get(outcome, 0)) for outcome, p in law.items()), reverse=True)
-    large = [cell for cell in cells if cell[0] >= LEAST_EXPECTED]
-    small = cells[len(large) :]
-    expected = np.array([cell[0] for cell in large] + [sum(cell[0] for cell in small)])
-    observed = np.array([cell[1] for cell in large] + [sum(cell[1] for cell in small)])
-    if not small or expected[-1] == 0:
-        expected, observed = expected[:-1], observed[:-1]
-    elif expected[-1] < LEAST_EXPECTED:
-        expected[-2] += expected[-1]
-        observed[-2] += observed[-1]
-        expected, observed = expected[:-1], observed[:-1]
-    return float(chisquare(observed, expected * (total / expected.sum())).pvalue)
+class GivenDraws(Draws):
+    """The shipped draws on numbers that were made before: those of ACCEPT, DRAFT and TARGET."""
 
-
-class Given(Draws):
-    """The shipped categorical on draws that were made before."""
-
-    def __init__(self, u: Tensor, wide: Tensor) -> None:
+    def __init__(self, accept: Tensor, draft: Tensor, target: Tensor) -> None:
         super().__init__(seed=0)
-        self.u = u
-        self.wide = wide
+        self.accept, self.numbers = accept, {Stream.DRAFT: draft, Stream.TARGET: target}
 
     def uniform(self, position: int, stream: Stream, count: int) -> Tensor:
-        return self.u[:count]
+        return self.accept[:count]
 
     def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
-        return self.wide
+        return self.numbers[stream][position + index]
+
+
+class GivenNoise(SharedNoise):
+    """The same of the shared noise."""
+
+    def __init__(self, noise: Tensor) -> None:
+        super().__init__(seed=0)
+        self.noise = noise
+
+    def _exponential(self, position: int, count: int) -> Tensor:
+        return self.noise[position, :count]
+
+
+def given(chance: Chance) -> Draws:
+    return GivenNoise(*chance) if len(chance) == 1 else GivenDraws(*chance)
+
+
+def chance_for(kind: type[Draws]) -> Chance:
+    """The real numbers of N rounds, of one of the two sources of chance."""
+    return noise_of_rounds() if kind is SharedNoise else numbers_of_rounds()
 
 
 @lru_cache(maxsize=1)
-def chance() -> tuple[Tensor, Tensor]:
-    """The real draws of N rounds at N positions.
-
-    Returns u (N, 2), and those of draft 0, draft 1, the target's token and the one after it (4, N, 1).
-    """
-    draws = Draws(seed=20_260_101)
-    accept = torch.stack([draws.uniform(n, Stream.ACCEPT, 2) for n in range(N)])
-    keys = ((0, Stream.DRAFT, 0), (0, Stream.DRAFT, 1), (0, Stream.TARGET, 0), (N, Stream.TARGET, 0))
-    wide = [torch.stack([draws._wide_uniform(n + at, stream, i) for n in range(N)]) for at, stream, i in keys]
-    return accept, torch.stack(wide)
+def noise_of_rounds() -> Chance:
+    """E of every id at the places of a round.  # (N, 3, V)"""
+    noise = SharedNoise(SEED)
+    flat = torch.stack([noise._exponential(position, V) for position in range(N * PLACES)])
+    return (flat.reshape(N, PLACES, V).clone(),)
 
 
-def pick(rows: Tensor, wide: Tensor) -> Tensor:
-    """The shipped categorical, N times.  # (N, V), (N, 1) -> (N,)"""
+@lru_cache(maxsize=1)
+def numbers_of_rounds() -> Chance:
+    """ACCEPT (N, 2), DRAFT (N, 2, 1) and TARGET (N, 3, 1)."""
+    draws = Draws(SEED)
+    starts = range(0, N * PLACES, PLACES)
+    accept = torch.stack([draws.uniform(start, Stream.ACCEPT, 2) for start in starts])
+    draft = [draws._wide_uniform(start, Stream.DRAFT, i) for start in starts for i in range(2)]
+    target = [draws._wide_uniform(start + i, Stream.TARGET, 0) for start in starts for i in range(PLACES)]
+    return accept, torch.stack(draft).reshape(N, 2, 1), torch.stack(target).reshape(N, PLACES, 1)
 
-    def one(row: Tensor, drawn: Tensor) -> Tensor:
-        return Given(drawn, drawn).categorical(row, 0, Stream.TARGET)
 
-    picked: Tensor = torch.vmap(one)(rows, wide)
-    return picked
-
-
-def first_two_tokens(p: Table, q: Table | None, judge: Callable[..., Tensor]) -> Counter[tuple[int, ...]]:
+def first_two_tokens(
+    rule: Rule, p: Table, q: Table | None, chance: Chance | None = None
+) -> Counter[tuple[int, ...]]:
     """Of N answers: a round with K = 2, and a plain step where it gave one token only.
 
     Args:
         q: None for drafts that are the same in every round.
-        judge: ``judge(p, q, drafts, u, wide) -> (2,)`` of one round: n_accepted and the token.
+        chance: other numbers than the rule's real ones.
     """
-    u, wide = chance()
+    chance = chance or chance_for(rule.draws)
 
     def rows(table: Table, *columns: Tensor) -> Tensor:
         contexts = zip(*(column.tolist() for column in columns), strict=True) if columns else [()] * N
         return torch.tensor([table(context) for context in contexts], dtype=torch.float32)  # (N, V)
+
+    def draft(law: Tensor, index: int) -> Tensor:
+        drawn: Tensor = torch.vmap(lambda row, c: given(c).draft(row, 0, index))(law, chance)
+        return drawn
 
     if q is None:
         x1 = torch.full((N,), int(np.argmax(p(()))))
         x2 = torch.zeros(N, dtype=torch.long)
         laws = None
     else:
-        x1 = pick(q_1 := rows(q), wide[0])
-        x2 = pick(q_2 := rows(q, x1), wide[1])
+        x1 = draft(q_1 := rows(q), 0)
+        x2 = draft(q_2 := rows(q, x1), 1)
         laws = torch.stack([q_1, q_2], dim=1)  # (N, 2, V)
     drafts = torch.stack([x1, x2], dim=1)  # (N, 2)
     target = torch.stack([rows(p), rows(p, x1), rows(p, x1, x2)], dim=1)  # (N, 3, V)
-    judged = torch.vmap(judge, in_dims=(0, None if laws is None else 0, 0, 0, 0))(
-        target, laws, drafts, u, wide[2]
-    )
-    n_accepted, token = judged.unbind(1)
+    n_accepted, token = judged(rule, target, laws, drafts, chance).unbind(1)
     first = torch.where(n_accepted == 0, token, x1)
-    second = torch.where(
-        n_accepted == 1, token, torch.where(n_accepted == 0, pick(rows(p, first), wide[3]), x2)
-    )
+    plain: Tensor = torch.vmap(lambda row, c: given(c).target(row, 1))(rows(p, first), chance)
+    second = torch.where(n_accepted == 1, token, torch.where(n_accepted == 0, plain, x2))
     return Counter(zip(first.tolist(), second.tolist(), strict=True))
 
 
-def shipped(p: Tensor, q: Tensor | None, drafts: Tensor, u: Tensor, wide: Tensor) -> Tensor:
-    judgement = SpeculativeSampling().judge(p, q, drafts, Given(u, wide), 0)
-    return torch.stack([judgement.n_accepted, judgement.token])
+def judged(rule: Rule, p: Tensor, q: Tensor | None, drafts: Tensor, chance: Chance) -> Tensor:
+    """Each round's n_accepted and token.  # (N, 2)"""
+
+    def judge(p: Tensor, q: Tensor | None, drafts: Tensor, chance: Chance) -> Tensor:
+        judgement = rule.judge(p, q, drafts, given(chance), 0)
+        return torch.stack([judgement.n_accepted, judgement.token])
+
+    found: Tensor = torch.vmap(judge, in_dims=(0, None if q is None else 0, 0, 0))(p, q, drafts, chance)
+    return found
 
 
 def two_token_law(p: Table) -> dict[tuple[int, ...], float]:
@@ -134,25 +145,33 @@ def two_token_law(p: Table) -> dict[tuple[int, ...], float]:
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")  # of vmap, over clamp_
 
 
+@pytest.fixture(autouse=True)
+def _few_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise of an id does not depend on how many ids are asked for at once; fewer are quicker."""
+    monkeypatch.setattr("engine.draws._IDS", 8)
+
+
 @pytest.mark.parametrize("drawn", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_rule_on_fifty_thousand_rounds(seed: int, drawn: bool) -> None:
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_on_fifty_thousand_rounds(rule: str, seed: int, drawn: bool) -> None:
     p = random_table(100 + seed, V, KINDS if seed else ("random",))
     q = random_table(200 + seed, V, KINDS if seed else ("random",)) if drawn else None
-    assert p_value(first_two_tokens(p, q, shipped), two_token_law(p)) > FAIL
+    assert p_value(first_two_tokens(rule_named(rule), p, q), two_token_law(p)) > FAIL
 
 
-def test_the_batch_is_the_loop() -> None:
+@pytest.mark.parametrize("name", RULES)
+def test_the_batch_is_the_loop(name: str) -> None:
     """The vectorised run gives what one round after another gives, with the draws themselves."""
-    draws = Draws(seed=20_260_101)
-    u, wide = chance()
+    rule = rule_named(name)
+    chance, draws = chance_for(rule.draws), rule.draws(SEED)
     generator = torch.Generator().manual_seed(0)
     p = torch.rand(200, 3, V, generator=generator).softmax(-1)
     q = torch.rand(200, 2, V, generator=generator).softmax(-1)
     drafts = torch.randint(V, (200, 2), generator=generator)
-    batch = torch.vmap(shipped)(p, q, drafts, u[:200], wide[2, :200])
+    batch = judged(rule, p, q, drafts, tuple(numbers[:200] for numbers in chance))
     for n in range(200):
-        judgement = SpeculativeSampling().judge(p[n], q[n], drafts[n], draws, n)
+        judgement = rule.judge(p[n], q[n], drafts[n], draws, n * PLACES)
         assert batch[n].tolist() == [int(judgement.n_accepted), int(judgement.token)]
 
 
@@ -160,29 +179,39 @@ def test_the_batch_is_the_loop() -> None:
 def test_mutant_resampling_from_p_is_seen(monkeypatch: pytest.MonkeyPatch, drawn: bool) -> None:
     monkeypatch.setattr("engine.verify.residual", lambda p, q, drafts, n: p.index_select(0, n[None])[0])
     p, q = random_table(100, V), random_table(200, V)
-    assert p_value(first_two_tokens(p, q if drawn else None, shipped), two_token_law(p)) < FAIL
+    for rule in ("speculative_sampling", "block"):
+        found = first_two_tokens(rule_named(rule), p, q if drawn else None)
+        assert p_value(found, two_token_law(p)) < FAIL
 
 
-def test_mutant_reuse_of_one_draw_is_seen() -> None:
+@pytest.mark.parametrize("rule", ["speculative_sampling", "block"])
+def test_mutant_reuse_of_one_draw_is_seen(rule: str) -> None:
     """The draft and the token in its place come from the same number: "a fixed key inside the loop"."""
-
-    def judge(p: Tensor, q: Tensor | None, drafts: Tensor, u: Tensor, wide: Tensor) -> Tensor:
-        return shipped(p, q, drafts, wide.to(u.dtype).expand(2), wide)
-
+    accept, draft, target = chance_for(Draws)
     p, q = random_table(100, V), random_table(200, V)
-    assert p_value(first_two_tokens(p, q, judge), two_token_law(p)) < FAIL
+    one = target[:, 0].to(accept.dtype).expand(N, 2)
+    assert p_value(first_two_tokens(rule_named(rule), p, q, (one, draft, target)), two_token_law(p)) < FAIL
 
 
-def whole_loop(drafter: type[Drafter], answers: int, temperature: float) -> float:
+@pytest.mark.parametrize("rule", ["match", "seed_exact"])
+def test_mutant_one_number_for_all_places_is_seen(rule: str) -> None:
+    found = rule_named(rule)
+    *others, target = chance_for(found.draws)
+    p, q = random_table(100, V), random_table(200, V)
+    same = (*others, target[:, :1].expand_as(target))
+    assert p_value(first_two_tokens(found, p, q, same), two_token_law(p)) < FAIL
+
+
+def whole_loop(rule: str, drafter: type[Drafter], answers: int, **given: Any) -> float:
     """The p-value of the first three tokens of many answers, each with a seed of its own."""
-    given = settings(temperature=temperature)
+    shipped = rule_named(rule)
     lab = Lab(
         target=TableModel(random_table(305, V), V, dtype=torch.float32),
         draft_model=TableModel(random_table(400, V), V, dtype=torch.float32),
         drafter_class=drafter,
-        rule=SpeculativeSampling(),
+        rule=shipped,
         k=2,
-        settings=given,
+        settings=settings(**given),
         prompt=(1, 2, 1),
         max_new_tokens=3,
         draws=Draws(0),
@@ -191,7 +220,7 @@ def whole_loop(drafter: type[Drafter], answers: int, temperature: float) -> floa
     accepted = drafted = 0
     for seed in range(answers):
         answer, cache = lab.answer()
-        lab.draws = Draws(seed)
+        lab.draws = shipped.draws(seed)
         speculator = lab.speculator(cache)
         cut: EndReason | None = None
         while cut is None:
@@ -204,13 +233,17 @@ def whole_loop(drafter: type[Drafter], answers: int, temperature: float) -> floa
     return p_value(counts, reference_sequences(lab, 3))
 
 
-@pytest.mark.parametrize(("drafter", "temperature"), [(ModelDrafter, 0.8), (LookupDrafter, 1.0)])
-def test_the_whole_loop(drafter: type[Drafter], temperature: float) -> None:
-    assert whole_loop(drafter, 3_000, temperature) > FAIL
+@pytest.mark.parametrize(
+    ("rule", "drafter", "temperature"),
+    [("block", ModelDrafter, 0.8), ("seed_exact", ModelDrafter, 1.0)],
+)
+def test_the_whole_loop(rule: str, drafter: type[Drafter], temperature: float) -> None:
+    assert whole_loop(rule, drafter, 3_000, temperature=temperature) > FAIL
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("temperature", [0.6, 1.4])
 @pytest.mark.parametrize("drafter", [ModelDrafter, LookupDrafter])
-def test_the_whole_loop_for_long(drafter: type[Drafter], temperature: float) -> None:
-    assert whole_loop(drafter, 20_000, temperature) > FAIL
+@pytest.mark.parametrize("rule", RULES)
+def test_the_whole_loop_for_long(rule: str, drafter: type[Drafter], temperature: float) -> None:
+    assert whole_loop(rule, drafter, 20_000, temperature=temperature) > FAIL

@@ -10,9 +10,11 @@ from functools import lru_cache
 
 import pytest
 import torch
+from support.labs import rule_named
 from support.runs import (
     DRAFTERS,
     GREEDY,
+    METHODS,
     Forced,
     context,
     double_lm,
@@ -23,15 +25,16 @@ from support.runs import (
 from support.tables import TableModel, random_table, settings
 from support.tiny import ATTENTION_KINDS, SLIDING_WINDOW, tiny_model
 
+from engine import registry
 from engine.answer import Limits
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import EndReason
-from engine.verify import GreedyMatch, Rule, SpeculativeSampling
 
 PROMPT = [40, 41, 42, 43, 90, 91, 40, 41, 42, 60, 61, 62, 63, 64, 40, 41]
 LENGTH = 16
 FOREVER = Limits(LENGTH, 512)
+RULES = list(registry.RULES)
 
 assert len(PROMPT) > SLIDING_WINDOW, "the sliding layers must have something to forget"
 
@@ -68,8 +71,9 @@ def test_plain_decoding_is_that_of_transformers(kind: str) -> None:
 def test_every_drafter_writes_the_same_text(kind: str, drafter: str, k: int) -> None:
     target = double_lm(kind)
     future = [*PROMPT, *generated(kind)]
-    rule: Rule = GreedyMatch() if k % 2 else SpeculativeSampling()
-    run = run_rounds(target, make_drafter(drafter, target, kind, future), PROMPT, FOREVER, k=k, rule=rule)
+    rule = rule_named(RULES[(k + DRAFTERS.index(drafter)) % len(RULES)])
+    made, draws = make_drafter(drafter, target, kind, future), rule.draws(k)
+    run = run_rounds(target, made, PROMPT, FOREVER, k=k, rule=rule, draws=draws)
     assert tuple(run.ids) == generated(kind)
     assert run.reason is EndReason.MAX_NEW_TOKENS
     per_round = [len(r.tokens) for r in run.rounds]
@@ -80,6 +84,23 @@ def test_every_drafter_writes_the_same_text(kind: str, drafter: str, k: int) -> 
     if drafter == "noisy" and k == 8:
         kept = {r.accepted for r in run.rounds}
         assert len(kept) > 1, "this drafter should be right now and then"
+
+
+def test_each_method_of_the_registry_is_among_the_drafters() -> None:
+    missing = set(registry.DRAFTERS) - set(METHODS.values())
+    assert not missing, f"say in make_drafter of tests/support/runs.py how to build: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_with_every_drafter(rule: str, drafter: str) -> None:
+    """With a repetition penalty, so that each row's prefix counts."""
+    target, given = double_lm("llama"), settings(temperature=0.0, repetition_penalty=1.5)
+    expected = generated("llama", penalty=1.5)
+    made = make_drafter(drafter, target, "llama", [*PROMPT, *expected])
+    shipped = rule_named(rule)
+    run = run_rounds(target, made, PROMPT, FOREVER, k=4, given=given, rule=shipped, draws=shipped.draws(1))
+    assert tuple(run.ids) == expected
 
 
 @pytest.mark.parametrize("right", range(5))

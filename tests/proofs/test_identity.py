@@ -1,14 +1,20 @@
-"""Proof B: one step of the vectorised code, min(p, q) + (1 - a) * norm(residual) == p, in float64."""
+"""Proof B: one step of the vectorised code gives p, in float64.
+
+By tokens: min(p, q) + (1 - a) * norm(residual) == p. By blocks: the first token of a round, over all its
+drafts. By inversion (``match``): each id's part of [0, 1) is as long as its probability.
+"""
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.verify import residual
+from engine.draws import Draws, Stream
+from engine.verify import Block, Match, residual
 
 EXACT = 1e-12
 
@@ -95,3 +101,84 @@ def test_named_rows(peak: float) -> None:
         left = normalised(residual(p, q, torch.tensor([0]), torch.tensor(0)))
         emitted = accepted + (1 - accepted.sum()) * left
         assert torch.allclose(emitted, p[0], rtol=0, atol=EXACT)
+
+
+# -- blocks
+
+
+class RejectsAll(Draws):
+    """Uniform numbers next to 1; keeps what the token is to be drawn from."""
+
+    def __init__(self) -> None:
+        super().__init__(seed=0)
+        self.weights = torch.empty(0)
+
+    def uniform(self, position: int, stream: Stream, count: int) -> Tensor:
+        return torch.full((count,), 1 - 2.0**-53, dtype=torch.float64)
+
+    def categorical(self, weights: Tensor, position: int, stream: Stream, index: int = 0) -> Tensor:
+        self.weights = weights
+        return weights.argmax()
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """p and q of two places: the first rows, then a row for each first draft.  # (1 + V, V) each"""
+    v = draw(st.integers(2, 4))
+    p, q = (torch.stack([draw(laws(v)) for _ in range(v + 1)]) for _ in range(2))
+    for row in draw(st.sets(st.integers(0, v))):
+        q[row] = p[row]
+    return p, q
+
+
+@hypothesis.settings(max_examples=60)
+@given(trees())
+def test_the_first_token_of_a_block(case: tuple[Tensor, Tensor]) -> None:
+    """None stands with probability (1 - h_1)(1 - h_2); the h and the remainder are the shipped rule's."""
+    p, q = case
+    v = p.shape[1]
+    emitted = torch.zeros(v, dtype=torch.float64)
+    for x1 in range(v):
+        for x2 in range(v):
+            weight = q[0, x1] * q[1 + x1, x2]
+            if weight == 0:
+                continue
+            rows = torch.stack([p[0], p[1 + x1], p[0]])
+            draws = RejectsAll()
+            judgement = Block().judge(rows, q[[0, 1 + x1]], torch.tensor([x1, x2]), draws, 0)
+            assert judgement.h is not None
+            none = (1 - judgement.h).prod()
+            emitted[x1] += weight * (1 - none)
+            if int(judgement.n_accepted) == 0:
+                emitted += weight * none * normalised(draws.weights)
+            else:
+                assert none < 1e-15
+    assert torch.allclose(emitted, p[0], rtol=0, atol=EXACT)
+
+
+# -- inversion
+
+
+class At(Draws):
+    """Every number is the same."""
+
+    def __init__(self, u: float) -> None:
+        super().__init__(seed=0)
+        self.u = u
+
+    def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
+        return torch.tensor([self.u], dtype=torch.float64)
+
+
+@given(laws(5), st.lists(st.integers(0, 4), max_size=3))
+def test_each_id_has_a_part_as_long_as_its_probability(law: Tensor, drafts: list[int]) -> None:
+    """And what ``match`` commits in the first place is the token drawn there, whatever was drafted."""
+    end = 0.0
+    for x, p_x in enumerate(law.tolist()):
+        start, end = end, end + p_x
+        if p_x > 1e-9:
+            for u in (start + p_x * 1e-3, (start + end) / 2, end - p_x * 1e-3):
+                rows = torch.stack([law] * (len(drafts) + 1))
+                judgement = Match().judge(rows, None, torch.tensor(drafts, dtype=torch.long), At(u), 0)
+                first = [*drafts[: int(judgement.n_accepted)], int(judgement.token)][0]
+                assert first == x

@@ -1,4 +1,4 @@
-"""Proof F: the traps that other engines fell into, each a test that is named after it."""
+"""The numerical traps that other engines fell into, each a test that is named after it."""
 
 from __future__ import annotations
 

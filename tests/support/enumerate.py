@@ -1,22 +1,30 @@
 """Every possible outcome of the shipped code, with its exact probability.
 
-``EnumeratingDraws`` stands where the engine expects its ``Draws``. One run of the code is one path through
-the tree of its random decisions; its ``paths`` lets the code run until each path was walked.
+The law of a whole text is chained from that of one round or step at a time, each from a fixed context, with
+fresh numbers. That is right for every source of chance of the engine. Let y_1, y_2, ... be the committed
+tokens. Numbers keyed by the position at which a round began serve that round only. Numbers keyed by a token's
+own position t (``match``, ``seed_exact``) decide y_t and, as far as a drafter shares them, the draft in its
+place; whether a round goes on after t depends on them and on earlier ones only. So rounds begin at stopping
+times, and given y_1 .. y_t the numbers of later positions are as they were: independent and uniform. What a
+round has drawn behind its last committed token is drawn again with the same numbers, and nothing committed
+depended on it. ``walked_law`` relies on none of this: it carries the numbers through whole answers.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from support.branches import EnumeratingDraws
+from support.reference_rules import Laws, RuleThresholds, token_thresholds
 from support.tables import ListCache, TableModel, reference_law
-from torch import Tensor
 
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
+from engine.config_tables import DraftConfig
 from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
 from engine.draws import Draws, Stream
 from engine.events import Round, Settings
@@ -27,87 +35,6 @@ from engine.verify import Rule
 Sequences = dict[tuple[int, ...], float]
 """A law over sequences of ids."""
 
-NEGLIGIBLE = 1e-14
-"""Branches lighter than this are rounding: p/q of two equal rows may miss 1 by that much."""
-
-
-class EnumeratingDraws(Draws):
-    """Walks every branch.
-
-    A categorical draw branches over the ids of positive weight. A uniform one splits [0, 1) at the threshold
-    p/q of its draft into two intervals; ``place`` says which point stands for an interval: its "low" end (0
-    for the first, and for the second where the threshold is 0), its "middle" or its "high" end.
-    """
-
-    def __init__(self, place: str = "middle") -> None:
-        super().__init__(seed=0)
-        self.place = place
-        self.thresholds: Callable[[], Sequence[float]] = list
-        self._choices: list[int] = []
-        self._widths: list[int] = []
-        self._depth = 0
-        self._probability = 1.0
-        self._used: set[tuple[str, int, Stream, int]] = set()
-
-    def paths(self) -> Iterator[Callable[[], float]]:
-        """Yields once a path; the body of the loop runs the code. The value gives the path's probability."""
-        self._choices, self._widths = [], []
-        while True:
-            self._depth, self._probability = 0, 1.0
-            self._used.clear()
-            yield lambda: self._probability
-            assert self._depth == len(self._choices), "the code is not a function of its draws"
-            while self._choices and self._choices[-1] == self._widths[-1] - 1:
-                self._choices.pop()
-                self._widths.pop()
-            if not self._choices:
-                return
-            self._choices[-1] += 1
-
-    def uniform(self, position: int, stream: Stream, count: int) -> Tensor:
-        thresholds = self.thresholds() if count else ()
-        assert len(thresholds) == count, "one draw for each draft"
-        drawn = []
-        for index, threshold in enumerate(thresholds):
-            self._use("uniform", position, stream, index)
-            t = min(1.0, max(0.0, threshold))
-            drawn.append(self._choose([(self._below(t), t), (self._from(t), 1.0 - t)]))
-        return torch.tensor(drawn, dtype=torch.float64)
-
-    def categorical(self, weights: Tensor, position: int, stream: Stream, index: int = 0) -> Tensor:
-        self._use("categorical", position, stream, index)
-        law = weights.to(torch.float64) / weights.to(torch.float64).sum()
-        assert bool((law >= 0).all()), f"negative or undefined weights: {weights}"
-        return torch.tensor(int(self._choose(list(enumerate(law.tolist())))))
-
-    def _below(self, threshold: float) -> float:
-        """A point of [0, threshold)."""
-        return {"low": 0.0, "middle": threshold / 2, "high": threshold * (1 - 1e-9)}[self.place]
-
-    def _from(self, threshold: float) -> float:
-        """A point of [threshold, 1)."""
-        middle = (threshold + 1) / 2
-        low = min(threshold * (1 + 1e-9), middle)
-        return {"low": low, "middle": middle, "high": 1 - 2.0**-53}[self.place]
-
-    def _choose(self, branches: Sequence[tuple[float, float]]) -> float:
-        """Take the branch of this path; branches are (value, probability)."""
-        possible = [(value, probability) for value, probability in branches if probability > NEGLIGIBLE]
-        if self._depth == len(self._choices):
-            self._choices.append(0)
-            self._widths.append(len(possible))
-        assert self._widths[self._depth] == len(possible), "the code is not a function of its draws"
-        value, probability = possible[self._choices[self._depth]]
-        self._depth += 1
-        self._probability *= probability
-        return value
-
-    def _use(self, family: str, position: int, stream: Stream, index: int) -> None:
-        """The real draws give the same number for the same key, so a key may be used once in a run."""
-        key = (family, position, stream, index)
-        assert key not in self._used, f"the draw {key} was used twice"
-        self._used.add(key)
-
 
 class Watched(Drafter):
     """Hands on another drafter's drafts and remembers the last one."""
@@ -115,6 +42,7 @@ class Watched(Drafter):
     def __init__(self, inner: Drafter) -> None:
         super().__init__(inner.context)
         self.inner = inner
+        self.needs_plain_run = inner.needs_plain_run
         self.last = Draft(torch.empty(0, dtype=torch.long))
         self.tokens: list[int] = []
 
@@ -123,6 +51,9 @@ class Watched(Drafter):
         self.last = self.inner.propose(tokens, k, law, draws)
         assert len(self.last.ids) <= k
         return self.last
+
+    def foretell(self, tokens: Sequence[int]) -> None:
+        self.inner.foretell(tokens)
 
     def observe(self, scored: Scored) -> None:
         self.inner.observe(scored)
@@ -149,28 +80,40 @@ class Lab:
     max_new_tokens: int = 1_000_000
     draws: Draws = field(default_factory=EnumeratingDraws)
     law: Law | None = None
+    thresholds_of: RuleThresholds = token_thresholds
+    """Where the uniform numbers of the rule decide."""
+    options: DraftConfig = field(default_factory=lambda: DraftConfig(method="lookup"))
 
     def __post_init__(self) -> None:
         self.law = self.law or Law(self.settings, dtype=self.target.dtype)
         common_ids = min(self.target.vocab_size, self.draft_model.vocab_size)
         context = DrafterContext(
-            self.target.as_lm(), self.draft_model.as_lm(), common_ids, greedy=self.greedy_drafter
+            self.target.as_lm(), self.draft_model.as_lm(), common_ids, self.greedy_drafter, self.options
         )
         self.drafter = Watched(self.drafter_class(context))
         self._events = itertools.count()
         if isinstance(self.draws, EnumeratingDraws):
             self.draws.thresholds = self.thresholds
 
-    def thresholds(self) -> list[float]:
-        """p/q of each draft of this round: p by the reference, q as the drafter reported it."""
-        draft, context = self.drafter.last, list(self.drafter.tokens)
-        found = []
-        for index, x in enumerate(draft.ids.tolist()):
-            p = self.reference(tuple(context))[x]
-            q = 1.0 if draft.q is None else float(draft.q[index, x])
-            found.append(p / q if q else float(p > 0))
-            context.append(x)
-        return found
+    def thresholds(self, stream: Stream, count: int) -> Sequence[float]:
+        """Where the uniform numbers of a round decide."""
+        if stream is Stream.DRAFT:  # the odds of a synthetic drafter, by the place in the round
+            odds = self.options.acceptance
+            assert odds, "no other drafter draws uniform numbers"
+            return [*odds, *[odds[-1]] * count][:count]
+        return self.thresholds_of(*self.laws_of_the_round())
+
+    def laws_of_the_round(self) -> tuple[Laws, Laws, list[int]]:
+        """p by the reference, q as the drafter reported it, and its drafts."""
+        draft, ids = self.drafter.last, self.drafter.last.ids.tolist()
+        size = self.target.vocab_size
+        contexts = [(*self.drafter.tokens, *ids[:i]) for i in range(len(ids) + 1)]
+        p = [self.reference(context) for context in contexts]
+        if draft.q is None:
+            q = [[float(id_ == x) for id_ in range(size)] for x in ids]
+        else:
+            q = [[*row, *[0.0] * (size - len(row))] for row in draft.q.tolist()]
+        return p, q, ids
 
     def reference(self, context: tuple[int, ...]) -> list[float]:
         """The target's law after all processors, not by the engine."""
@@ -210,6 +153,16 @@ class Lab:
             stamp=self.stamp,
         )
 
+    def foretell(self, written: tuple[int, ...], length: int) -> None:
+        """Tell a drafter that wants to know how plain decoding goes on, with the numbers of this path."""
+        if self.drafter.needs_plain_run:
+            answer, cache = self.answer(written)
+            decoder = self.plain(cache)
+            for number in range(1, length + 1):
+                if decoder.step(answer, number).cut:
+                    break
+            self.drafter.foretell(answer.tokens)
+
     def stamp(self) -> tuple[int, int]:
         return next(self._events), 0
 
@@ -223,11 +176,22 @@ def round_law(lab: Lab, written: tuple[int, ...]) -> Sequences:
     """The law of the tokens that one round commits."""
     law: Sequences = defaultdict(float)
     for probability in enumerating(lab).paths():
+        lab.foretell(written, lab.k + 1)
         answer, cache = lab.answer(written)
         happened = lab.speculator(cache).round(answer, 1)
         check_round(happened, answer, cache)
         law[happened.tokens] += probability()
     return law
+
+
+def mean_accepted(lab: Lab, written: tuple[int, ...] = ()) -> float:
+    """Accepted drafts of one round, on average."""
+    mean = 0.0
+    for probability in enumerating(lab).paths():
+        answer, cache = lab.answer(written)
+        n_accepted = lab.speculator(cache).round(answer, 1).n_accepted
+        mean += n_accepted * probability()
+    return mean
 
 
 def step_law(lab: Lab, written: tuple[int, ...]) -> Sequences:
@@ -285,6 +249,7 @@ def walked_law(lab: Lab, length: int) -> Sequences:
     """As :func:`speculative_law`, but each path is a whole answer, its state carried from round to round."""
     law: Sequences = defaultdict(float)
     for probability in enumerating(lab).paths():
+        lab.foretell((), length + lab.k)
         answer, cache = lab.answer()
         speculator = lab.speculator(cache)
         for number in itertools.count(1):

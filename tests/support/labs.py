@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 import pytest
-from support.enumerate import EnumeratingDraws, Lab, distance, reference_sequences, speculative_law
+from support.branches import EnumeratingDraws, EnumeratingNoise
+from support.enumerate import DrafterFactory, Lab, distance, reference_sequences, speculative_law
+from support.reference_rules import RuleThresholds, block_thresholds, token_thresholds
+from support.runs import Forced
 from support.tables import (
     KINDS,
     Table,
@@ -14,11 +21,13 @@ from support.tables import (
     settings,
 )
 
-from engine.drafters.base import Drafter
+from engine import registry
+from engine.config_tables import DraftConfig
 from engine.drafters.model import ModelDrafter
+from engine.draws import Draws, SharedNoise
 from engine.events import Settings
 from engine.sampling import Law
-from engine.verify import GreedyMatch, SpeculativeSampling
+from engine.verify import Block, Rule, SpeculativeSampling
 
 EXACT = 1e-12
 """What rounding may leave."""
@@ -37,13 +46,70 @@ PAIRS: dict[str, tuple[Table, Table]] = {
 }
 
 
+@dataclass(frozen=True)
+class Way:
+    """A way of drafting: a method of the registry and how it is set up."""
+
+    method: str
+    """Of the registry; "" for a drafter of the tests."""
+    greedy: bool = False
+    acceptance: tuple[float, ...] | None = None
+    prompt: tuple[int, ...] = (0,)
+
+    @property
+    def factory(self) -> DrafterFactory:
+        if not self.method:
+            return partial(Forced, future=(0, 1, 2, 2, 1, 0) * 2, right=[9])
+        return registry.load(registry.DRAFTERS[self.method])
+
+    @property
+    def options(self) -> DraftConfig:
+        name = "drafter" if registry.DRAFTERS.get(self.method, _FORCED).loads_model else None
+        method = self.method or "lookup"
+        return DraftConfig(method=method, model_name=name, acceptance=self.acceptance)
+
+
+_FORCED = registry.DRAFTERS["lookup"]
+
+WAYS: dict[str, Way] = {
+    "model drawn": Way("model"),
+    "model greedy": Way("model", greedy=True),
+    "lookup": Way("lookup", prompt=(1, 2, 1)),
+    "synthetic": Way("synthetic", acceptance=(0.7, 0.4)),
+    "forced": Way(""),
+}
+"""Every kind of drafter that the proofs go over; each method of the registry has at least one."""
+
+
+def rule_named(name: str) -> Rule:
+    rule: Rule = registry.load(registry.RULES[name])()
+    return rule
+
+
+def goes_with(rule: str, way: str) -> bool:
+    """Above temperature 0: a drafter that knows the text needs a rule by which the seed fixes it."""
+    if rule == "greedy_match":
+        return False
+    return WAYS[way].method != "synthetic" or registry.RULES[rule].follows_seed
+
+
+SAMPLED = [(rule, way) for rule in registry.RULES for way in WAYS if goes_with(rule, way)]
+"""What can be run above temperature 0."""
+
+
+def enumerator_for(rule: Rule, place: str = "middle") -> EnumeratingDraws:
+    """The source of chance that stands for the rule's own."""
+    assert rule.draws in (Draws, SharedNoise), "an unknown source of chance: it needs an enumerator"
+    return (EnumeratingNoise if rule.draws is SharedNoise else EnumeratingDraws)(place)
+
+
 def lab(
     pair: tuple[Table, Table],
     k: int,
     *,
     given: Settings | None = None,
-    drafter: type[Drafter] = ModelDrafter,
-    rule: SpeculativeSampling | GreedyMatch | None = None,
+    drafter: DrafterFactory = ModelDrafter,
+    rule: Rule | None = None,
     greedy_drafter: bool = False,
     place: str = "middle",
     prompt: tuple[int, ...] = (0,),
@@ -51,19 +117,42 @@ def lab(
     law: Law | None = None,
     shift: float = 0.5,
     sizes: tuple[int, int] = (3, 3),
+    draws: Draws | None = None,
+    thresholds_of: RuleThresholds | None = None,
+    options: DraftConfig | None = None,
 ) -> Lab:
+    rule = rule or SpeculativeSampling()
+    if thresholds_of is None:
+        thresholds_of = block_thresholds if isinstance(rule, Block) else token_thresholds
     return Lab(
         target=TableModel(pair[0], sizes[0], shift=shift),
         draft_model=TableModel(pair[1], sizes[1], shift=shift / 2),
         drafter_class=drafter,
-        rule=rule or SpeculativeSampling(),
+        rule=rule,
         k=k,
         settings=given or settings(),
         prompt=prompt,
         greedy_drafter=greedy_drafter,
         max_new_tokens=max_new_tokens,
-        draws=EnumeratingDraws(place),
+        draws=draws or enumerator_for(rule, place),
         law=law,
+        thresholds_of=thresholds_of,
+        options=options or DraftConfig(method="lookup"),
+    )
+
+
+def lab_of(rule: str, way: str, pair: tuple[Table, Table], k: int, **more: Any) -> Lab:
+    """A rule of the registry with one of the ``WAYS`` of drafting."""
+    found = WAYS[way]
+    more = {"prompt": found.prompt, **more}
+    return lab(
+        pair,
+        k,
+        rule=rule_named(rule),
+        drafter=found.factory,
+        greedy_drafter=found.greedy,
+        options=found.options,
+        **more,
     )
 
 

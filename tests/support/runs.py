@@ -18,6 +18,7 @@ from engine.autoregressive import PlainDecoder
 from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.synthetic import SyntheticDrafter
 from engine.draws import Draws
 from engine.events import EndReason, PlainStep, Round, Settings
 from engine.kv_cache import KVCache
@@ -214,17 +215,27 @@ def context(target: CausalLM, model: CausalLM | None = None, *, greedy: bool = F
     return DrafterContext(target, model, common_ids, greedy)
 
 
-DRAFTERS = ("lookup", "perfect", "noisy", "hostile", "mixed")
+DRAFTERS = ("lookup", "perfect", "noisy", "synthetic", "hostile", "mixed")
+METHODS = {"lookup": "lookup", "perfect": "model", "noisy": "model", "synthetic": "synthetic"}
+"""Which method of the registry each of them shows; the others are the tests' own."""
 
 
 def make_drafter(name: str, target: CausalLM, kind: str, future: Sequence[int]) -> Drafter:
-    """A drafter by the name of its behaviour at temperature 0."""
+    """A drafter by the name of its behaviour.
+
+    Args:
+        future: prompt and answer as plain decoding writes them.
+    """
     if name == "lookup":
         return LookupDrafter(context(target))
     if name == "perfect":
         return ModelDrafter(context(target, double_lm(kind)))
     if name == "noisy":
         return ModelDrafter(context(target, double_lm(kind, 0.1)))
+    if name == "synthetic":
+        drafter = SyntheticDrafter(context(target))
+        drafter.foretell(future)
+        return drafter
     if name == "hostile":
         return Forced(context(target), future, [0])
     if name == "mixed":
