@@ -39,7 +39,7 @@ class Constant(Draws):
         return torch.full((count,), self.u)
 
 
-@pytest.mark.parametrize("given", [settings(), WARM])
+@pytest.mark.parametrize("given", [settings(), WARM, settings(repetition_penalty=1.5)])
 def test_trap_1_the_q_reported_is_the_q_sampled(given: Settings) -> None:
     """q(x) is that of all processors, of each draft's own prefix, and of the dtype it was drawn in."""
     model, law = double_lm("llama"), Law(given, torch.float64)

@@ -1,6 +1,6 @@
 """Proof D on the built-in model in float32: sessions write what transformers' ``generate`` writes.
 
-Four prompts of 64 tokens. Each drafter runs each K once, every drafter on every prompt: a Latin square.
+Four prompts of 40 tokens. Each drafter runs each K once, every drafter on every prompt: a Latin square.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.bench.prompts import CHAT, COPY
 from engine.models.causal_lm import CausalLM
 
 PROMPTS = (COPY[0], CHAT[0], COPY[2], CHAT[3])
-TOKENS = 64
+TOKENS = 40
 
 
 @pytest.fixture(autouse=True, scope="module")
