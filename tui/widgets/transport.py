@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
-from tui.drafting import drafter_words, loads_model, rule_words
+from tui.drafting import drafter_words, is_synthetic, loads_model, rule_words
 from tui.glyphs import Glyphs, bar, glyph_set
 from tui.playable import Made
 from tui.safe_text import visible
@@ -166,6 +166,10 @@ class TransportBar(OneLine):
             target = state.target.name if state.target else config.verify.model_name
             method = config.draft.method
             model = held or config.draft.model_name
+            if held is not None and not loads_model(method) and not is_synthetic(method):
+                method = "model"  # the one that is still held goes on drafting until it is exchanged
+            elif not loads_model(method):
+                model = None
         drafter = drafter_words(method, None if model is None else short_name(model))
         return f"{short_name(target)} + {drafter}"
 
