@@ -150,6 +150,15 @@ def test_processors_read_its_own_ids(given: Settings) -> None:
         assert id_ == int(drawn)
 
 
+def test_what_it_has_just_drafted_counts_as_text() -> None:
+    """A little likelier than the others, until the penalty for having been written once."""
+    law = Law(settings(temperature=0.0, repetition_penalty=1.7), torch.float64)
+    (favourite,) = SECOND.encode_more("q")
+    tried = slem(target(), Knowing(SECOND, lambda _: favourite, sure=0.02))
+    written = tried._write(tried._sync(START), 4, law, Draws(0), len(START))
+    assert written.count(favourite) == 1
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_broken_logits_are_the_drafters_fault(bad: float) -> None:
     model = drafter()

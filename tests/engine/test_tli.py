@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 import torch
 from hypothesis import strategies as st
-from support.knowing import PROMPT, SECOND, STORY, TINY, drafter, target
+from support.knowing import PROMPT, SECOND, STORY, TINY, Knowing, drafter, target
 from support.runs import double_lm, run_plain, run_rounds
 from support.tables import settings
 from support.tiny import metaspace_tokenizer, tiny_lm, tiny_model, wordpiece_tokenizer
@@ -128,6 +128,14 @@ def test_q_is_the_law_over_the_shared_tokens(given: Settings) -> None:
         assert ids[index] == int(draws.draft(q, len(START), index))
         assert not any(float(q[id_]) for id_ in range(TINY.vocab_size) if id_ not in shared)
     assert draft.top.shape == (4, 2 * TOP)
+
+
+def test_what_it_has_just_drafted_counts_as_text() -> None:
+    """A little likelier than the others, until the penalty for having been written once."""
+    law = Law(settings(temperature=0.0, repetition_penalty=1.7), torch.float64)
+    (favourite,), (own,) = TINY.encode_more("q"), SECOND.encode_more("q")
+    draft = tli(target(), Knowing(SECOND, lambda _: own, sure=0.02)).propose(START, 4, law, Draws(0))
+    assert draft.ids.tolist().count(favourite) == 1
 
 
 def test_the_greedy_strategy_is_certain() -> None:
