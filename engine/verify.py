@@ -89,7 +89,7 @@ class Match:
     The text is that of plain decoding with the same seed, token for token, wherever the drafts come from.
     """
 
-    draws = Draws
+    draws: type[Draws] = Draws
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         y = torch.stack([draws.target(row, position + i) for i, row in enumerate(p)])  # (K+1,)
@@ -100,7 +100,7 @@ class Match:
 class SeedExact(Match):
     """``Match`` with noise that the drafter shares, so that it guesses right more often."""
 
-    draws = SharedNoise
+    draws: type[Draws] = SharedNoise
 
 
 class Block:

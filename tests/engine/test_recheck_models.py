@@ -186,7 +186,7 @@ def test_what_rounding_changed_is_told_as_rounding_under_every_rule(
         torch.manual_seed(0)
         with torch.no_grad():
             for weight in session.pair.target.model.parameters():
-                weight.mul_(1 + 8e-4 * torch.randn_like(weight))
+                weight.mul_(1 + 6e-4 * torch.randn_like(weight))
 
     findings, result = repeat(story, disturb)
     assert result.same_tokens < result.rounds
@@ -242,15 +242,11 @@ def test_which_part_of_the_drafter_guessed_is_compared(sampled: Story) -> None:
 def test_a_synthetic_run_is_repeated_as_far_as_its_recording_knows_the_answer(
     folders: tuple[str, str], tables: dict[str, Any], rounds: int | None
 ) -> None:
-    first = configured(folders[0], run={"max_new_tokens": 40}, **tables)
-    _, plain = recorded(first)
-    known = [id_ for event in plain if isinstance(event, Round) for id_ in event.tokens]
     draft = {"method": "synthetic", "acceptance": 0.6, "num_draft_tokens": 4}
     limits = {"max_new_tokens": 40, "rounds": rounds}
     session = Session(configured(folders[0], draft=draft, run=limits, **tables))
     session.load()
     prompt, _ = session.prompt_tokens(ASK)
-    session.pair.drafter.foretell([*prompt, *known])
     events = list(session.generate(ASK))
     header = session.header()
     session.close()
@@ -261,7 +257,7 @@ def test_a_synthetic_run_is_repeated_as_far_as_its_recording_knows_the_answer(
     assert result.rounds == result.identical == len(made) - result.unknown
     length = len(prompt) + len(ids_of(events))
     assert result.unknown == sum(round_.context_length + round_.k > length for round_ in made)
-    assert bool(result.unknown) == (rounds is not None)
+    assert rounds is not None or result.unknown == 0
     assert result.free[0].identical
 
     forged = changed(
@@ -286,15 +282,8 @@ def test_a_synthetic_run_of_other_odds_is_left_out(folders: tuple[str, str]) -> 
 
 
 def test_a_later_run_that_looks_up_earlier_answers_is_left_out(folders: tuple[str, str]) -> None:
-    header, events = recorded(configured(folders[0]))
-    told = [
-        replace(event, run=2)
-        if isinstance(event, RunStarted)
-        else replace(event, settings=replace(event.settings, history=True))
-        if isinstance(event, SegmentStarted)
-        else event
-        for event in events
-    ]
+    header, events = recorded(configured(folders[0], draft={"history": True}))
+    told = [replace(event, run=2) if isinstance(event, RunStarted) else event for event in events]
     findings, result = repeat((header, told))
     assert findings == []
     assert (result.rounds, result.unknown) == (0, sum(isinstance(event, Round) for event in events))
