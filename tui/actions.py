@@ -238,10 +238,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("change.more", "plus,equals_sign", "K + 1", "One more drafted token a round", CHANGE),
     Action("change.fewer", "minus", "K - 1", "One drafted token less a round", CHANGE),
     Action("change.temperature", "T", "Temperature", "Another temperature from the next round on", CHANGE),
-    Action("change.rule", "V", "Rule", "The other way to judge drafts: sampling or greedy match", CHANGE),
+    Action("change.rule", "V", "Rule", "How drafts are judged: a list of the rules", CHANGE),
     Action(
         *("change.drafter", "D", "Drafter"),
-        "Who drafts: lookup, or a model; an answer on its way goes on",
+        "Who drafts: a list of the ways; an answer on its way goes on",
         CHANGE,
     ),
     Action(
