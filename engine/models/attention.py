@@ -65,7 +65,10 @@ def _attention(
     **more: Any,
 ) -> tuple[Tensor, None]:
     if attention_mask is None or any(more.get(name) is not None for name in ("position_bias", "softcap")):
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)  # type: ignore[no-any-return]
+        usual: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **more
+        )
+        return usual
     _, heads, n, size = query.shape
     shared = heads // key.shape[1]
     if n == 1 and shared > 1:  # the heads that share keys make a tile of several rows
