@@ -39,6 +39,21 @@ def test_each_method_of_the_registry_is_among_the_ways() -> None:
     assert not missing, f"say in WAYS of tests/support/labs.py how the proofs set up: {', '.join(missing)}"
 
 
+def test_both_parts_of_a_hybrid_are_among_them() -> None:
+    tried = lab_of("match", "hybrid", PAIRS["random"], 2)
+    law = Law(settings(), torch.float64)
+    texts = ([*tried.prompt, id_] for id_ in range(3))
+    assert {tried.drafter.propose(text, 2, law, Draws(0)).source for text in texts} == {"lookup", "model"}
+
+
+def test_the_other_vocabularies_are_other_ones() -> None:
+    """No id means the same, and there is a token of two letters."""
+    for method in (method for method, entry in registry.DRAFTERS.items() if entry.any_tokenizer):
+        (way,) = (way for way in WAYS.values() if way.method == method)
+        assert all(own != ours for own, ours in zip(way.own, "abc", strict=False))
+        assert max(map(len, way.own)) == 2
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize(("rule", "way"), SAMPLED)
 def test_every_rule_with_every_drafter(rule: str, way: str, pair: str) -> None:

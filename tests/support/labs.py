@@ -13,6 +13,7 @@ from support.reference_rules import RuleThresholds, block_thresholds, token_thre
 from support.runs import Forced
 from support.tables import (
     KINDS,
+    Letters,
     Table,
     TableModel,
     disjoint_tables,
@@ -54,7 +55,10 @@ class Way:
     """Of the registry; "" for a drafter of the tests."""
     greedy: bool = False
     acceptance: tuple[float, ...] | None = None
+    min_match: int | None = None
     prompt: tuple[int, ...] = (0,)
+    own: tuple[str, ...] = ()
+    """The tokens of the drafter's model, where they are not "a", "b" and "c" as the target's are."""
 
     @property
     def factory(self) -> DrafterFactory:
@@ -66,7 +70,9 @@ class Way:
     def options(self) -> DraftConfig:
         name = "drafter" if registry.DRAFTERS.get(self.method, _FORCED).loads_model else None
         method = self.method or "lookup"
-        return DraftConfig(method=method, model_name=name, acceptance=self.acceptance)
+        return DraftConfig(
+            method=method, model_name=name, acceptance=self.acceptance, min_match=self.min_match
+        )
 
 
 _FORCED = registry.DRAFTERS["lookup"]
@@ -75,6 +81,12 @@ WAYS: dict[str, Way] = {
     "model drawn": Way("model"),
     "model greedy": Way("model", greedy=True),
     "lookup": Way("lookup", prompt=(1, 2, 1)),
+    "hybrid": Way("hybrid", prompt=(1, 2, 1, 2), min_match=2),
+    # A token of two letters, and a letter that it can neither read nor write. No more ids than the noise
+    # of an enumerator has.
+    "slem": Way("slem", own=("c", "a", "ab")),
+    # Every letter under another id, and a token that the target lacks.
+    "tli": Way("tli", own=("c", "a", "b", "ab")),
     "synthetic": Way("synthetic", acceptance=(0.7, 0.4)),
     "forced": Way(""),
 }
@@ -95,6 +107,11 @@ def goes_with(rule: str, way: str) -> bool:
 
 SAMPLED = [(rule, way) for rule in registry.RULES for way in WAYS if goes_with(rule, way)]
 """What can be run above temperature 0."""
+
+
+def widened(table: Table, more: int) -> Table:
+    """The same law, and ids behind it that take a fifth of the whole each."""
+    return lambda context: (*((1 - more / 5) * p for p in table(context)), *[1 / 5] * more)
 
 
 def enumerator_for(rule: Rule, place: str = "middle") -> EnumeratingDraws:
@@ -120,13 +137,18 @@ def lab(
     draws: Draws | None = None,
     thresholds_of: RuleThresholds | None = None,
     options: DraftConfig | None = None,
+    own: tuple[str, ...] = (),
 ) -> Lab:
     rule = rule or SpeculativeSampling()
     if thresholds_of is None:
         thresholds_of = block_thresholds if isinstance(rule, Block) else token_thresholds
+    model = TableModel(pair[1], sizes[1], shift=shift / 2)
+    if own:
+        model.text, model.vocab_size = Letters(own), len(own)
+        model.table = widened(pair[1], len(own) - sizes[1])
     return Lab(
         target=TableModel(pair[0], sizes[0], shift=shift),
-        draft_model=TableModel(pair[1], sizes[1], shift=shift / 2),
+        draft_model=model,
         drafter_class=drafter,
         rule=rule,
         k=k,
@@ -144,7 +166,7 @@ def lab(
 def lab_of(rule: str, way: str, pair: tuple[Table, Table], k: int, **more: Any) -> Lab:
     """A rule of the registry with one of the ``WAYS`` of drafting."""
     found = WAYS[way]
-    more = {"prompt": found.prompt, **more}
+    more = {"prompt": found.prompt, "own": found.own, **more}
     return lab(
         pair,
         k,

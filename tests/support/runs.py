@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
-from support.tables import settings
+from support.tables import Letters, settings
 from support.tiny import noisy_copy, tiny_lm, tiny_model
 from torch import Tensor, nn
 
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
+from engine.config_tables import DraftConfig
 from engine.drafters.base import Draft, Drafter, DrafterContext
+from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.slem import SlemDrafter
 from engine.drafters.synthetic import SyntheticDrafter
+from engine.drafters.tli import TliDrafter
 from engine.draws import Draws
 from engine.events import EndReason, PlainStep, Round, Settings
 from engine.kv_cache import KVCache
@@ -210,13 +215,60 @@ def double_lm(kind: str, noise: float = 0.0) -> CausalLM:
     return tiny_lm(kind, model=model)
 
 
-def context(target: CausalLM, model: CausalLM | None = None, *, greedy: bool = False) -> DrafterContext:
+WORDS = Letters([chr(0x100 + id_) for id_ in range(384)])
+"""A character for each id of the tiny models, so that whatever they write can be read by other tokenizers."""
+MOVED = 7
+OTHER_WORDS = Letters(
+    [*WORDS.tokens[MOVED:], *(WORDS.tokens[id_] + WORDS.tokens[id_ + 1] for id_ in range(300, 300 + MOVED))]
+)
+"""The same characters under other ids; the last ids are tokens of two, and seven characters are missing."""
+
+
+def in_words(target: CausalLM) -> CausalLM:
+    """The same model, its ids spelled as ``WORDS``."""
+    spelled = target.twin()
+    spelled.text = cast("Any", WORDS)
+    return spelled
+
+
+def in_other_words(lm: CausalLM) -> CausalLM:
+    """A model that says in ``OTHER_WORDS`` what the given one says in ``WORDS``."""
+    moved: Any = copy.deepcopy(lm.model)
+    for part in (moved.get_input_embeddings(), moved.get_output_embeddings()):
+        part.weight.data = part.weight.data.roll(-MOVED, 0)
+    return CausalLM(
+        model=moved,
+        text=cast("Any", OTHER_WORDS),
+        info=lm.info,
+        eos_ids=frozenset(),
+        generation_defaults={},
+        context_length=lm.context_length,
+    )
+
+
+@lru_cache(maxsize=4)
+def noisy_in_other_words(kind: str) -> CausalLM:
+    return in_other_words(double_lm(kind, 0.1))
+
+
+def context(
+    target: CausalLM, model: CausalLM | None = None, *, greedy: bool = False, **options: Any
+) -> DrafterContext:
+    """What a drafter is made from; ``options`` are keys of [draft]."""
     common_ids = min(target.vocab_size, model.vocab_size) if model else target.vocab_size
-    return DrafterContext(target, model, common_ids, greedy)
+    return DrafterContext(target, model, common_ids, greedy, DraftConfig(method="lookup", **options))
 
 
-DRAFTERS = ("lookup", "perfect", "noisy", "synthetic", "hostile", "mixed")
-METHODS = {"lookup": "lookup", "perfect": "model", "noisy": "model", "synthetic": "synthetic"}
+DRAFTERS = ("lookup", "perfect", "noisy", "hybrid", "slem", "tli", "synthetic", "hostile", "mixed")
+METHODS = {
+    "lookup": "lookup",
+    "perfect": "model",
+    "noisy": "model",
+    "hybrid": "hybrid",
+    "slem": "slem",
+    "tli": "tli",
+    "synthetic": "synthetic",
+}
 """Which method of the registry each of them shows; the others are the tests' own."""
 
 
@@ -232,6 +284,12 @@ def make_drafter(name: str, target: CausalLM, kind: str, future: Sequence[int]) 
         return ModelDrafter(context(target, double_lm(kind)))
     if name == "noisy":
         return ModelDrafter(context(target, double_lm(kind, 0.1)))
+    if name == "hybrid":
+        return HybridDrafter(context(target, double_lm(kind, 0.1), min_match=2))
+    if name == "slem":
+        return SlemDrafter(context(in_words(target), noisy_in_other_words(kind)))
+    if name == "tli":
+        return TliDrafter(context(in_words(target), noisy_in_other_words(kind)))
     if name == "synthetic":
         drafter = SyntheticDrafter(context(target))
         drafter.foretell(future)

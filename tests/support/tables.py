@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -63,17 +64,42 @@ class ListCache:
     def truncate(self, length: int) -> None:
         del self.ids[length:]
 
+    def clear(self) -> None:
+        self.ids.clear()
+
     def reserve(self, tokens: int) -> None:
         """Room is never short."""
 
 
 class Letters:
-    """Token texts: id 0 is "a", 1 is "b", ..."""
+    """A small tokenizer, as far as ``engine.models.token_text.TokenText`` is used without a chat template.
+
+    At each place the longest token that fits is taken; what no token begins with is left out.
+
+    Args:
+        tokens: the text of each id; by default id 0 is "a", 1 is "b", ...
+    """
 
     special_ids: frozenset[int] = frozenset()
+    opening: tuple[int, ...] = ()
+
+    def __init__(self, tokens: Sequence[str] = ascii_lowercase) -> None:
+        self.tokens = list(tokens)
+        self._ids = {token: id_ for id_, token in enumerate(tokens)}
+        self._longest = max(map(len, tokens))
 
     def piece(self, id_: int) -> bytes:
-        return chr(ord("a") + id_).encode()
+        return self.tokens[id_].encode()
+
+    def encode_more(self, text: str) -> list[int]:
+        ids, at = list[int](), 0
+        while at < len(text):
+            sizes = range(self._longest, 0, -1)
+            size = next((size for size in sizes if text[at : at + size] in self._ids), 0)
+            if size:
+                ids.append(self._ids[text[at : at + size]])
+            at += size or 1
+        return ids
 
 
 @dataclass
@@ -94,6 +120,7 @@ class TableModel:
     dtype: torch.dtype = torch.float64
     device: torch.device = CPU
     text: Letters = field(default_factory=Letters)
+    eos_ids: frozenset[int] = frozenset()
     clock: PassClock = field(default_factory=lambda: PassClock(CPU))
     passes: int = 0
 
