@@ -110,7 +110,7 @@ class DraftConfig(_Table):
         AfterValidator(_one_of(tuple(DRAFTERS))),
         WithJsonSchema({"type": "string", "enum": list(DRAFTERS)}),
     ] = "model"
-    """How tokens are guessed: "model" (default) is a second language model, "lookup" copies from the text."""
+    """How tokens are guessed: "model" (default), "lookup", "hybrid", "slem", "tli" or "synthetic"."""
     model_name: _Name | None = Field(default=None, validate_default=True)
     """Drafter: a Hub id, local folder, .gguf file or built-in model; required by the method "model"."""
     sample_strategy: Literal["random", "greedy"] = "random"
@@ -166,8 +166,8 @@ class VerifyConfig(_Table):
         str,
         AfterValidator(_one_of(tuple(RULES))),
         WithJsonSchema({"type": "string", "enum": list(RULES)}),
-    ] = "speculative_sampling"
-    """How drafts are judged: "speculative_sampling" (default) keeps the target's law, or "greedy_match"."""
+    ] = "block"
+    """Judges drafts: "block" (default), "speculative_sampling", "match", "seed_exact" or "greedy_match"."""
 
 
 class SamplingConfig(_Table):

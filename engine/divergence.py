@@ -1,15 +1,15 @@
 """Where a run left the text that plain decoding writes: a numerical tie, or a bug?
 
-A run at temperature 0, or under a rule that follows the seed, must repeat plain decoding token for
-token. In most number formats it can part from it without a fault: the target's pass over one row and its
-pass over K+1 rows round differently, and two tokens may lie closer together than that. How much the two
-passes differ is measured at the very place, by passes that only append to a fresh cache: a rewind that
-went wrong is not in it.
+A run at temperature 0, or under a rule that follows the seed, must repeat plain decoding token for token. In
+most number formats it can part from it without a fault: the target's passes over one row and over several
+round differently, and two tokens may lie closer together than that. So the run's own passes are repeated at
+the very place, on a fresh cache in which nothing that was rejected stays behind: what they change against the
+plain pass is rounding, and a rewind that went wrong is not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,9 @@ from engine.draws import Draws
 from engine.models.causal_lm import CausalLM
 from engine.prefill import prefill
 from engine.sampling import Law
+
+_LARGEST = torch.finfo(torch.float32).max
+"""Stands for an infinite distance, which no event can hold: the token was excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +36,82 @@ class Parting:
     plain: int
     scores: Tensor
     """Processed logits of the plain pass that chose ``plain``.  # (V,)"""
+    passes: Iterable[tuple[int, list[int]]] = ()
+    """Position and ids of what the run fed the target, pass by pass."""
+
+    @property
+    def position(self) -> int:
+        """Tokens before the one that differs."""
+        return len(self.prompt) + len(self.shared)
 
 
 @torch.inference_mode()
 def examine(
     target: CausalLM, law: Law, draws: Draws, parting: Parting, width: int, cancelled: Callable[[], bool]
 ) -> tuple[float, float] | None:
-    """How far apart the two tokens are in the plain pass, and how much passes of several rows change that.
+    """How far apart the two tokens are in the plain pass, and how much other passes change that.
 
-    Passes of ``width`` rows come first, as the rounds had them; narrower ones follow while the gap is not
-    explained. None if it was cancelled. Units as in ``engine.events.Divergence``.
+    The run's own passes come first; passes of ``width`` rows, of half as many and of two follow while the gap
+    is not explained. None if it was cancelled. Units as in ``engine.events.Divergence``.
     """
-    position = len(parting.prompt) + len(parting.shared)
-    gap = _gap(law, draws, parting, position)
-    change = 0.0
-    for rows in sorted({2, max(2, width // 2), width}, reverse=True):
-        logits = _logits(target, parting, rows, cancelled)
+    gap, change = _gap(law, draws, parting), 0.0
+    history = [*parting.prompt, *parting.shared]
+    for passes in _shapes(parting, width):
+        logits = _repeated(target, parting, passes, cancelled)
         if logits is None:
             return None
-        scores = law.process(logits, [*parting.prompt, *parting.shared])[0]  # (V,)
-        change = max(change, _change(law, draws, parting.scores, scores))
+        if len(logits):
+            scores = law.process(logits, history)[0]  # (V,)
+            change = max(change, _change(law, draws, parting.scores, scores))
         if gap <= change:
             break
     return gap, change
 
 
-def _gap(law: Law, draws: Draws, parting: Parting, position: int) -> float:
+def _gap(law: Law, draws: Draws, parting: Parting) -> float:
     if law.greedy:
-        return float(parting.scores[parting.plain] - parting.scores[parting.written])
-    return draws.distance(law.probabilities(parting.scores[None])[0], position, parting.written)
+        return min(float(parting.scores[parting.plain] - parting.scores[parting.written]), _LARGEST)
+    return draws.distance(law.probabilities(parting.scores[None])[0], parting.position, parting.written)
 
 
 def _change(law: Law, draws: Draws, one: Tensor, other: Tensor) -> float:
     if not law.greedy:
         return draws.shift(*(law.probabilities(scores[None])[0] for scores in (one, other)))
     moved = (other - one)[one.isfinite() & other.isfinite()]
-    return float(moved.max() - moved.min())
+    return float(moved.max() - moved.min()) if len(moved) else 0.0
 
 
-def _logits(target: CausalLM, parting: Parting, rows: int, cancelled: Callable[[], bool]) -> Tensor | None:
-    """Logits after the shared tokens, by passes of this many rows, the last one full.  # (1, V)"""
+def _shapes(parting: Parting, width: int) -> Iterator[Iterable[tuple[int, list[int]]]]:
+    """Ways to come to the place, as starts and ids of passes."""
+    yield parting.passes
+    first = len(parting.prompt) - 1
+    rest = [parting.prompt[-1], *parting.shared]
+    for rows in sorted({2, max(2, width // 2), width}, reverse=True):
+        starts = range(len(rest) % rows - rows if len(rest) % rows else 0, len(rest), rows)
+        yield [(first + max(0, at), rest[max(0, at) : at + rows]) for at in starts]
+
+
+def _repeated(
+    target: CausalLM,
+    parting: Parting,
+    passes: Iterable[tuple[int, list[int]]],
+    cancelled: Callable[[], bool],
+) -> Tensor | None:
+    """Logits at the place by these passes; no row if they stop before it, None if cancelled.  # (0..1, V)"""
     cache = target.new_cache()
     for _ in prefill(target, cache, list(parting.prompt)):
         if cancelled():
             return None
-    rest = [parting.prompt[-1], *parting.shared]
-    logits = torch.empty(0)
-    for end in range(len(rest) % rows or rows, len(rest) + 1, rows):
+    history = [*parting.prompt, *parting.shared]
+    for start, ids in passes:
         if cancelled():
             return None
-        logits = target.forward(rest[len(cache) - len(parting.prompt) + 1 : end], cache, keep=1)  # (1, V)
-    target.clock.take_ms()
-    return logits
+        if start > len(cache):
+            break
+        cache.wipe(start)
+        logits = target.forward(ids, cache, keep=len(ids))  # (n, V)
+        target.clock.take_ms()
+        there = history[start:]  # a pass whose drafts fell before the place comes to it another time
+        if there and ids[: len(there)] == there:
+            return logits[len(there) - 1 : len(there)]
+    return torch.empty(0, target.vocab_size)

@@ -130,14 +130,16 @@ class SharedNoise(Draws):
         return self._least(p, position)
 
     def distance(self, p: Tensor, position: int, id_: int) -> float:
-        """How far ``target`` was from giving this id: here, the difference of log p - log E."""
-        keys = p.detach().cpu().log() - self._exponential(position, p.shape[0]).log()  # (V,)
-        return float(keys.max() - keys[id_])
+        """How far ``target`` was from giving this id: here, the probability that would have to go over to it
+        from the one that it gave."""
+        law = p.detach().to("cpu", torch.float64)  # (V,)
+        noise = self._exponential(position, p.shape[0]).double()  # (V,)
+        given = int((noise / law).argmin())
+        missing = law[given] * noise[id_] - law[id_] * noise[given]
+        return max(0.0, float(missing / (noise[id_] + noise[given])))
 
     def shift(self, one: Tensor, other: Tensor) -> float:
-        moved = other.detach().cpu().log() - one.detach().cpu().log()  # (V,)
-        moved = moved[moved.isfinite()]
-        return float(moved.max() - moved.min())
+        return float((other.double() - one.double()).abs().max())
 
     def _least(self, weights: Tensor, position: int) -> Tensor:
         """The id of least E / weights; where a weight is NaN, its id.  # ()"""

@@ -392,8 +392,8 @@ class Divergence:
     """Plain decoding's."""
     plain_piece: bytes
     gap: float | None
-    """How far apart the two are in the plain pass: in logits; for a sampled token in what its draw compares,
-    log probability plus noise (seed_exact) or cumulative probability (match). None: not measured."""
+    """How far apart the two are in the plain pass: in logits; for a sampled token the probability that would
+    have to lie elsewhere for its draw to give the other one. None: not measured."""
     change: float | None
     """The most that such a distance changes between the two passes; None as ``gap``."""
 

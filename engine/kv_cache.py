@@ -126,14 +126,18 @@ class KVCache:
         """Positions that a pass is shown when ``length`` are held."""
         return -(-length // self._block) * self._block
 
-    @torch.inference_mode()
     def clear(self) -> None:
         """Forget everything, a NaN that a broken pass left behind too; what was allocated stays."""
+        self.wipe(0)
+
+    @torch.inference_mode()
+    def wipe(self, length: int) -> None:
+        """As ``truncate``, and leave nothing of what is forgotten, not even where it is masked."""
+        self.truncate(length)
         for layer in self._layers:
-            layer.length = 0
             for held in (layer.keys, layer.values):
                 if held is not None:
-                    held.zero_()
+                    held[:, :, layer.length :].zero_()
 
     def truncate(self, length: int) -> None:
         """Forget every position from ``length`` on, also after a pass that failed midway."""

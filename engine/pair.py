@@ -26,6 +26,7 @@ from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
 from engine.models.load import load_model
 from engine.models.token_text import compare_vocabularies
+from engine.passes import Passes
 from engine.prefill import prefill, rewind_to_prefix
 from engine.preparing import Prepared, Reporter, are_twins, stages
 from engine.sampling import Law
@@ -87,7 +88,8 @@ class Pair:
 
     def text_key(self, settings: Settings) -> object:
         """What fixes the text that these settings write; None where it is not that of plain decoding."""
-        model = (self.target.info.name, self.target.info.sha256, self.target.info.dtype)
+        info = self.target.info
+        model = (info.name, info.sha256, info.dtype, info.device, self.threads)
         if settings.temperature == 0:
             return (*model, settings.repetition_penalty)
         if not registry.RULES[settings.verify_strategy].follows_seed:
@@ -95,12 +97,12 @@ class Pair:
         law = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
         return (*model, settings.repetition_penalty, law, settings.verify_strategy, settings.seed)
 
-    def parting(self, plain: Answer, decoder: PlainDecoder, written: int) -> Parting:
+    def parting(self, plain: Answer, decoder: PlainDecoder, written: int, passes: Passes) -> Parting:
         """Where plain decoding just chose another token than ``written``."""
         assert decoder.scores is not None, "the decoder made a step"
         *shared, chosen = plain.new_tokens
         prompt = plain.tokens[: plain.prompt_length]
-        return Parting(prompt, shared, written, chosen, decoder.scores.clone())
+        return Parting(prompt, shared, written, chosen, decoder.scores.clone(), passes)
 
     def divergence(self, parting: Parting, settings: Settings, cancelled: Callable[[], bool]) -> Divergence:
         """Look closely at the first difference of a run from plain decoding."""

@@ -123,6 +123,9 @@ class Session(SessionParts):
             run.decode_ms += round_.ms
             run.first_ms = round_.ms if run.first_ms is None else run.first_ms
             self.run_statistics.add(round_)
+            if None not in run.texts:
+                newest = round_.context_length - 1
+                run.passes.add(newest, [answer.tokens[newest], *(draft.id for draft in round_.drafts)])
             yield round_
             if not round_.drafts and round_.k_reason.startswith(("the drafter", "drafter")) and not told_off:
                 told_off = True
@@ -175,7 +178,7 @@ class Session(SessionParts):
             step = decoder.step(plain, number)
             decode_ms += step.ms
             if must_agree and parting is None and step.id != ids[number - 1]:
-                parting = pair.parting(plain, decoder, ids[number - 1])
+                parting = pair.parting(plain, decoder, ids[number - 1], self._run.passes)
             if number % REPORT_EVERY == 0 and number < wanted:
                 yield BaselineProgress(*self._stamp(), number, wanted)
         done = plain.new_tokens
@@ -199,8 +202,8 @@ class Session(SessionParts):
         """Decode with these settings: a run in progress from its next round on, as a new segment, else the
         next run. Models that they name are loaded by ``load`` only.
 
-        Raises ConfigError where they do not go together with what the target's defaults are; nothing is
-        changed then.
+        Raises ConfigError or ModelUnsupported where they do not go together with what the target's own
+        generation_config says; nothing is changed then.
         """
         if self._pair is not None:
             self._pair.settings(config, self.seed)

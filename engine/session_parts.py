@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import Config
 from engine.context import Message
-from engine.errors import InvariantError, PromptTooLong
+from engine.errors import InvariantError, NumericalError, PromptTooLong
 from engine.events import (
     EndReason,
     Event,
@@ -23,6 +23,7 @@ from engine.events import (
     RunStarted,
     Settings,
 )
+from engine.passes import Passes
 from engine.recording import Recorder
 from engine.session_core import SessionCore
 from engine.stats import Statistics
@@ -54,6 +55,8 @@ class RunSoFar:
     decode_ms: float = 0.0
     texts: set[object] = field(default_factory=set)
     """What fixed the text of each of its segments, as ``Pair.text_key`` gives it."""
+    passes: Passes = field(default_factory=Passes)
+    """What its rounds fed the target, where its text is to be that of plain decoding."""
 
     @property
     def written(self) -> int:
@@ -117,6 +120,9 @@ class SessionParts(SessionCore):
         try:
             with map_torch_errors():
                 yield
+        except NumericalError:
+            self.forget()  # a NaN in the keys would reach later passes from behind their mask
+            raise
         finally:
             if self._current is answer:
                 self._rewind(answer)
@@ -218,16 +224,20 @@ class SessionParts(SessionCore):
         left = answer.budget
         if max_rounds is not None:
             left = min(left, (max_rounds - run.rounds + 1) * (settings.num_draft_tokens + 1))
-        limits = Limits(left, answer.limits.context_length, answer.limits.eos_ids)
-        known = Answer(answer.tokens, pair.target.text, limits)
-        decoder = pair.plain_decoder(settings, self._stamp)
-        for number in range(1, left + 1):
-            if self._cancelled.is_set() or decoder.step(known, number).cut:
+        own = answer.limits
+        known = Answer(
+            answer.tokens, pair.target.text, Limits(left, own.context_length, own.eos_ids, own.stop)
+        )
+        decoder, ids = pair.plain_decoder(settings, self._stamp), list[int]()
+        while len(ids) < left and not self._cancelled.is_set():
+            step = decoder.step(known, len(ids) + 1)
+            ids.append(step.id)  # those of a stop string too, which the rounds have to write as well
+            if step.cut:
                 break
-            if number % REPORT_EVERY == 0:
-                yield PlainRunProgress(*self._stamp(), number, left)
+            if len(ids) % REPORT_EVERY == 0:
+                yield PlainRunProgress(*self._stamp(), len(ids), left)
         pair.cache.truncate(len(answer.tokens) - 1)
-        pair.drafter.foretell(known.tokens)
+        pair.drafter.foretell([*answer.tokens, *ids])
 
     def _end(self, step: Round | PlainStep, max_rounds: int | None) -> EndReason | None:
         """Why the answer ends after a round or a plain step; None while it goes on."""

@@ -117,8 +117,10 @@ class Block:
         k = drafts.shape[0]
         u = draws.uniform(position, Stream.ACCEPT, k).to(p.device, p.dtype)  # (K,)
         big_p = _capped_products(_ratios(p, q, drafts))  # (K+1,)
-        scaled = big_p[1:k, None] * p[1:k]  # (K-1, V)
-        s = _over(scaled, None if q is None else q[1:], drafts[1:]).sum(-1)  # (K-1,)
+        if q is None:  # all of q lies on the draft, which p cannot exceed there
+            s = big_p[1:k] * (1 - p[1:k].gather(1, drafts[1:, None])[:, 0])  # (K-1,)
+        else:
+            s = _over(big_p[1:k, None] * p[1:k], q[1:], drafts[1:]).sum(-1)  # (K-1,)
         rest = s + (1 - big_p[1:k])  # (K-1,), in this order: P = 1 leaves s itself, so h = 1
         h = torch.where(rest > 0, s / rest, 1.0)  # (K-1,)
         h = torch.cat([h, big_p[1:][-1:]])  # (K,)

@@ -58,7 +58,7 @@ def test_defaults() -> None:
             "acceptance": None,
             "cost": None,
         },
-        "verify": {"model_name": "b", "verify_strategy": "speculative_sampling"},
+        "verify": {"model_name": "b", "verify_strategy": "block"},
         "sampling": {
             **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")),
             "generation_config": True,

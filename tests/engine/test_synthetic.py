@@ -9,7 +9,15 @@ from support.sessions import ASK, LENGTH, configured, ids_of, kinds, loaded, of
 
 from engine.config import Config
 from engine.errors import ConfigError
-from engine.events import BaselineFinished, Notice, PlainRunProgress, Round, RunFinished, SegmentStarted
+from engine.events import (
+    BaselineFinished,
+    EndReason,
+    Notice,
+    PlainRunProgress,
+    Round,
+    RunFinished,
+    SegmentStarted,
+)
 from engine.session import Session
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
@@ -115,6 +123,16 @@ def test_it_learns_no_more_than_the_rounds_can_use(target: str) -> None:
     session = loaded(synthetic(target, {}, run={"max_new_tokens": None, "rounds": 3}))
     totals = {event.total for event in session.generate(ASK) if isinstance(event, PlainRunProgress)}
     assert totals == {16}
+
+
+def test_it_learns_no_more_than_a_stop_string_lets_be_written(target: str) -> None:
+    whole = "".join(e.text for e in loaded(configured(target)).generate(ASK) if isinstance(e, Round))
+    stop = next(letter for letter in whole if letter.isascii() and letter.isprintable())
+    run = {"max_new_tokens": 400, "stop": [stop]}
+    session = loaded(synthetic(target, {"acceptance": 1.0}, run=run))
+    events = list(session.generate(ASK))
+    assert of(RunFinished, events).reason is EndReason.STOP
+    assert not any(isinstance(event, PlainRunProgress) and event.done > LENGTH for event in events)
 
 
 def test_it_knows_nothing_of_another_text(target: str) -> None:

@@ -48,7 +48,7 @@ class RunReport:
     @property
     def measures(self) -> dict[str, Any]:
         """By their machine-readable names."""
-        return self.statistics.as_dict()
+        return self.statistics.as_dict(self.facts.settings)
 
     @property
     def summary(self) -> list[tuple[str, str]]:
