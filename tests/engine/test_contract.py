@@ -154,7 +154,7 @@ def in_other_words(method: str, amount: str, reach: int) -> Case:
     believed = letters([id_ + wrong(at) for at, id_ in enumerate(PERIODIC)])
 
     def row(own: tuple[int, ...]) -> tuple[float, ...]:
-        """Goes on from the text so far; where it has read anything else, it says z, which is nowhere in it."""
+        """Goes on from the text so far; after anything else it says z, which is nowhere in it."""
         read = "".join(REVERSED.tokens[id_] for id_ in own)
         more = believed[len(read) :][:reach] if written.startswith(read) else ""
         following = REVERSED.encode_more(more or "z")[0]
