@@ -150,11 +150,14 @@ def in_other_words(method: str, amount: str, reach: int) -> Case:
         reach: letters of the longest token that it writes.
     """
     wrong = WRONG[amount]
-    believed = "".join(ascii_lowercase[id_ + wrong(at)] for at, id_ in enumerate(PERIODIC)) + "aa"
+    written = letters(PERIODIC)
+    believed = letters([id_ + wrong(at) for at, id_ in enumerate(PERIODIC)])
 
     def row(own: tuple[int, ...]) -> tuple[float, ...]:
-        at = min(sum(len(REVERSED.tokens[id_]) for id_ in own), len(believed) - 1)
-        following = REVERSED.encode_more(believed[at : at + reach])[0]
+        """Goes on from the text so far; after anything else it says z, which is nowhere in it."""
+        read = "".join(REVERSED.tokens[id_] for id_ in own)
+        more = believed[len(read) :][:reach] if written.startswith(read) else ""
+        following = REVERSED.encode_more(more or "z")[0]
         return tuple(float(each == following) for each in range(len(REVERSED.tokens)))
 
     target = TableModel(one_hot(PERIODIC), V)
@@ -334,13 +337,18 @@ def test_a_drafter_with_a_shorter_context(rule: str, method: str) -> None:
 def test_after_an_edit_and_after_forgetting(rule: str, method: str, amount: str) -> None:
     """The same drafter goes on from any text: its own, a shorter one, another one, none."""
     case = built(method, amount)
+    cost = case.drafter.prefill_cost(case.prompt)
+    assert (cost > 0) == registry.DRAFTERS[method].loads_model
     first = run(case, rule)
     edited = [*case.prompt[:-2], 24]
     for prompt in (case.prompt, edited, edited[:3], first.answer.tokens[: START + 5], case.prompt):
         expected = run_plain(case.target.as_lm(), prompt, Limits(6, 512)).ids
         assert run(case, rule, Limits(6, 512), prompt).ids == expected
     case.drafter.forget()
-    assert run(case, rule).outcome == first.outcome
+    assert case.drafter.prefill_cost(case.prompt) == cost, "nothing is held any more"
+    again = run(case, rule)
+    assert again.outcome == first.outcome
+    assert [r.drafts for r in again.rounds] == [r.drafts for r in first.rounds]
 
 
 def drafting(method: str) -> Drafter:

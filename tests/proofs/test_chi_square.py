@@ -152,7 +152,7 @@ def _few_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("drawn", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_on_fifty_thousand_rounds(rule: str, seed: int, drawn: bool) -> None:
     p = random_table(100 + seed, V, KINDS if seed else ("random",))
@@ -177,7 +177,10 @@ def test_the_batch_is_the_loop(name: str) -> None:
 
 @pytest.mark.parametrize("drawn", [True, False])
 def test_mutant_resampling_from_p_is_seen(monkeypatch: pytest.MonkeyPatch, drawn: bool) -> None:
-    monkeypatch.setattr("engine.verify.residual", lambda p, q, drafts, n: p.index_select(0, n[None])[0])
+    def from_p(p: Tensor, q: Tensor | None, drafts: Tensor, n: Tensor, scale: Tensor | None = None) -> Tensor:
+        return p.index_select(0, n[None])[0]
+
+    monkeypatch.setattr("engine.verify.residual", from_p)
     p, q = random_table(100, V), random_table(200, V)
     for rule in ("speculative_sampling", "block"):
         found = first_two_tokens(rule_named(rule), p, q if drawn else None)

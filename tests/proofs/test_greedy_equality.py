@@ -63,10 +63,18 @@ def test_plain_decoding_is_that_of_transformers(kind: str) -> None:
     assert len(set(run.ids)) > LENGTH / 3, "a text that repeats itself proves little"
 
 
+WIDTHS = {"llama": (1, 2, 3, 4, 5, 6, 7, 8), "gemma3": (1, 4, 5, 8), "qwen3": (1, 5), "gpt2": (1, 5)}
+"""Each K with a model, the shortest and the middle ones with all, and the longest with a sliding window."""
+
+
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize(
     ("kind", "k"),
-    [(kind, k) for kind in ATTENTION_KINDS for k in (range(1, 9) if kind in ("llama", "gemma3") else (1, 5))],
+    [
+        pytest.param(kind, k, marks=() if k in WIDTHS[kind] else pytest.mark.soak)
+        for kind in ATTENTION_KINDS
+        for k in range(1, 9)
+    ],
 )
 def test_every_drafter_writes_the_same_text(kind: str, drafter: str, k: int) -> None:
     target = double_lm(kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,11 +19,14 @@ from support.enumerate import (
     speculative_law,
     walked_law,
 )
-from support.labs import BIASED, EXACT, PAIRS, error, lab, lab_of, rule_named
+from support.labs import BIASED, EXACT, PAIRS, WAYS, error, lab, lab_of, rule_named
 from support.reference_rules import product_thresholds
 from support.tables import ListCache, random_table, settings
 from torch import Tensor
 
+from engine.drafters.base import Draft
+from engine.drafters.tli import TliDrafter
+from engine.draws import Draws
 from engine.sampling import Law
 from engine.verify import Block, Match
 
@@ -40,6 +43,23 @@ class WarmQ(mutants.WarmQ):
 
 class RawQ(mutants.RawQ):
     raw = Law(settings(), torch.float64)
+
+
+class CutQ(TliDrafter):
+    """Reports its softmax over all its tokens, of which the one that the target lacks has a fifth."""
+
+    def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
+        draft = super().propose(tokens, k, law, draws)
+        return draft if draft.q is None else replace(draft, q=draft.q * 0.8)
+
+
+class OwnIdsQ(TliDrafter):
+    """Reports its law in the order of its own ids."""
+
+    def propose(self, tokens: list[int], k: int, law: Law, draws: Draws) -> Draft:
+        draft = super().propose(tokens, k, law, draws)
+        order = ["abc".index(token) for token in WAYS["tli"].own if len(token) == 1]
+        return draft if draft.q is None else replace(draft, q=draft.q[:, order])
 
 
 def walked_error(tried: Lab) -> float:
@@ -112,6 +132,12 @@ MUTANTS = {
     ),
     "the target's numbers for the draft, by blocks": Mutant(
         "trap 6", lambda: error(lab(RANDOM, 2, drafter=mutants.ReadsTheTargetsNumbers, rule=Block()), 2)
+    ),
+    "shared tokens without renormalising": Mutant(
+        "Timor et al.", lambda: error(lab(RANDOM, 2, drafter=CutQ, own=WAYS["tli"].own), 2)
+    ),
+    "shared tokens under the drafter's ids": Mutant(
+        "Timor et al.", lambda: error(lab(RANDOM, 2, drafter=OwnIdsQ, own=WAYS["tli"].own), 2)
     ),
     # Rules.
     "resampling from p": Mutant("Leviathan et al.", lambda: error_with(from_p)),
