@@ -72,10 +72,24 @@ def _usable_temperature(value: float | None) -> float | None:
 
 _Temperature = Annotated[float | None, AfterValidator(_usable_temperature)]
 _Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _shares(value: object) -> object:
+    """A number alone is a list of one."""
+    numbers = value if isinstance(value, list | tuple) else [value]
+    fine = all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n <= 1 for n in numbers)
+    if value is None or (fine and 1 <= len(numbers) <= _MOST_SHARES):
+        return value if value is None else tuple(map(float, numbers))
+    raise trouble(
+        f"must be a number from 0 to 1 or a list of 1 to {_MOST_SHARES} of them, not {shown(value)}",
+        "For example: acceptance = [0.9, 0.8, 0.7], the chance at each place; the last one goes on.",
+    )
+
+
+_MOST_SHARES = 64
 _Shares = Annotated[
     tuple[_Share, ...],
-    BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value),
-    Field(strict=False, min_length=1, max_length=64),
+    BeforeValidator(_shares),
     WithJsonSchema(
         {
             "type": ["number", "array"],
@@ -112,7 +126,7 @@ class DraftConfig(_Table):
     ] = "model"
     """How tokens are guessed: "model" (default), "lookup", "hybrid", "slem", "tli" or "synthetic"."""
     model_name: _Name | None = Field(default=None, validate_default=True)
-    """Drafter: a Hub id, local folder, .gguf file or built-in model; required by the method "model"."""
+    """Drafter: a Hub id, local folder, .gguf file or built-in model; required by methods that load one."""
     sample_strategy: Literal["random", "greedy"] = "random"
     """How the drafter picks from its law: "random" (default) draws, "greedy" takes the likeliest token."""
     num_draft_tokens: Annotated[int, BeforeValidator(_not_auto)] = Field(default=5, ge=1, le=64)
@@ -255,6 +269,18 @@ class Config(_Table):
             raise trouble(
                 f"is {shown(temperature)}, but greedy_match is temperature 0",
                 "Leave it out (--set sampling.temperature= does), or use speculative_sampling.",
+                key="sampling.temperature",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _known_text_is_fixed(self) -> Self:
+        temperature, rule = self.sampling.temperature, self.verify.verify_strategy
+        if DRAFTERS[self.draft.method].knows_text and temperature and not RULES[rule].follows_seed:
+            raise trouble(
+                f"is {shown(temperature)}, but the method {self.draft.method!r} has to know the text, which "
+                f"chance decides with {rule!r}",
+                'Use temperature 0, or verify_strategy = "match" or "seed_exact".',
                 key="sampling.temperature",
             )
         return self

@@ -76,8 +76,7 @@ class Pair:
             seed=seed,
             **self.drafter.settings(),
         )
-        drafter: type[Drafter] = registry.load(registry.DRAFTERS[config.draft.method])
-        if drafter.needs_plain_run and self.text_key(settings) is None:
+        if registry.DRAFTERS[config.draft.method].knows_text and self.text_key(settings) is None:
             following = [name for name, rule in registry.RULES.items() if rule.follows_seed]
             raise ConfigError(
                 f"draft.method = {config.draft.method!r} has to know the text, but with "

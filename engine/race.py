@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.config import Config
 from engine.context import Message
 from engine.events import EndReason, Event, PlainStep, Round, RunFinished, SegmentStarted
+from engine.registry import RULES
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -49,10 +50,10 @@ class RaceFinished:
     """Both arms wrote their answers to the end."""
 
     identical: bool | None
-    """Whether the ids are the same; None for sampled answers, which differ by chance."""
+    """Whether the ids are the same; None for answers that differ by chance."""
     first_difference: int | None
     """Index of the first id that differs, where the shorter answer ends at the latest; None if none does, and
-    for sampled answers."""
+    for answers that differ by chance."""
 
 
 RaceEvent = WarmUp | ArmEvent | RaceFinished
@@ -113,13 +114,15 @@ class _Answer:
     """What an arm has written."""
 
     ids: list[int] = field(default_factory=list)
-    greedy: bool = False
+    repeats_plain: bool = False
+    """Whether both arms must write the same."""
     cancelled: bool = False
 
     def add(self, event: Event) -> None:
         match event:
             case SegmentStarted():
-                self.greedy = event.settings.temperature == 0
+                rule = RULES[event.settings.verify_strategy]
+                self.repeats_plain = event.settings.temperature == 0 or rule.follows_seed
             case PlainStep():
                 self._commit(event.taken_back, (event.id,))
             case Round():
@@ -135,7 +138,7 @@ class _Answer:
 
 
 def _compared(plain: _Answer, speculative: _Answer) -> RaceFinished:
-    if not speculative.greedy:
+    if not speculative.repeats_plain:
         return RaceFinished(None, None)
     pairs = zip(plain.ids, speculative.ids, strict=False)
     differing = next((at for at, (one, other) in enumerate(pairs) if one != other), None)

@@ -20,6 +20,8 @@ class Entry:
     """A rule with which the text at any temperature is that of plain decoding with the same seed."""
     any_tokenizer: bool = False
     """A drafter whose model may have another tokenizer than the target."""
+    knows_text: bool = False
+    """A drafter that is told the text: it has to be one that the seed or temperature 0 fixes."""
     options: tuple[str, ...] = ()
     """Keys of [draft] that only some methods have, and this one has."""
 
@@ -58,6 +60,7 @@ DRAFTERS: dict[str, Entry] = {
         "engine.drafters.synthetic:SyntheticDrafter",
         loads_model=False,
         summary="No real drafter: it knows the answer and is right as often as asked.",
+        knows_text=True,
         options=("acceptance", "cost"),
     ),
 }

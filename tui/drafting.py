@@ -80,6 +80,15 @@ def synthetic_of(measures: Mapping[str, Any], settings: Settings | None) -> dict
     return {"acceptance": list(settings.acceptance), "draft_cost": cost, "speedup_at_cost": None}
 
 
+def synthetic_sentence(sentence: str, synthetic: Mapping[str, Any] | None) -> str:
+    """What a speedup means where drafts are synthetic: as measured, and with what they would have cost."""
+    said = f"{SYNTHETIC_DRAFTS} {sentence}"
+    cost, there = (synthetic or {}).get("draft_cost"), (synthetic or {}).get("speedup_at_cost")
+    if cost and there is not None:
+        said += f" It would be {there:.2f} times if drafting a token cost {cost:g} of a plain step."
+    return said
+
+
 def speedup_words(speedup: float, synthetic: Mapping[str, Any] | None) -> str:
     """A speedup as it was measured; of a synthetic run with what it leaves out."""
     words = f"{speedup:.2f}x" if speedup >= 1 else f"slower than plain decoding: {speedup:.2f}x"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.events import BaselineFinished, RunFinished
 from engine.measures import Measures
-from tui.drafting import SYNTHETIC_DRAFTS, any_synthetic
+from tui.drafting import any_synthetic, synthetic_sentence
 from tui.race_state import ArmState, RaceState, Side, Stage
 from tui.safe_text import visible_bytes
 from tui.summary import REASONS
@@ -68,7 +68,8 @@ def verdict(state: RaceState) -> tuple[int, str]:
     told = measures(state)
     sentence = verdict_sentence(told)
     if any_synthetic(segment.settings for segment in state.speculative.view.segments):
-        sentence = f"{SYNTHETIC_DRAFTS} {sentence}"
+        settings = state.speculative.view.settings
+        sentence = synthetic_sentence(sentence, told.counts.synthetic(settings))
     return 0 if told.speedup is None else outcome(told.speedup), sentence
 
 

@@ -122,8 +122,13 @@ def _segment_started(state: ViewState, event: SegmentStarted) -> ViewState:
     return replace(state, fold=fold, settings=event.settings, segments=state.segments.append(event))
 
 
-def _prefill_progress(state: ViewState, event: PrefillProgress | PlainRunProgress) -> ViewState:
+def _prefill_progress(state: ViewState, event: PrefillProgress) -> ViewState:
     return replace(state, phase=going_on(state), prefill_done=event.done, prefill_total=event.total)
+
+
+def _plain_run_progress(state: ViewState, event: PlainRunProgress) -> ViewState:
+    phase = Phase.PLAIN_RUN if going_on(state) is Phase.RUNNING else going_on(state)
+    return replace(state, phase=phase, prefill_done=event.done, prefill_total=event.total)
 
 
 def _prefill_finished(state: ViewState, event: PrefillFinished) -> ViewState:
@@ -208,7 +213,7 @@ RUN_CHANGES: dict[type, Callable[[ViewState, Any], ViewState]] = {
     RunStarted: _run_started,
     SegmentStarted: _segment_started,
     PrefillProgress: _prefill_progress,
-    PlainRunProgress: _prefill_progress,
+    PlainRunProgress: _plain_run_progress,
     PrefillFinished: _prefill_finished,
     Round: _round,
     PlainStep: _plain_step,

@@ -86,7 +86,7 @@ __all__ = [
     "visible_text",
 ]
 
-_WORKING = {Phase.PREFILL, Phase.RUNNING, Phase.BASELINE}
+_WORKING = {Phase.PREFILL, Phase.PLAIN_RUN, Phase.RUNNING, Phase.BASELINE}
 
 
 def reduce(state: ViewState, event: Told | UiAction) -> ViewState:

@@ -33,6 +33,8 @@ class Phase(StrEnum):
     READY = "ready"
     PREFILL = "prefill"
     """The prompt is being read."""
+    PLAIN_RUN = "plain run"
+    """Plain decoding writes the answer that a synthetic drafter is to know."""
     RUNNING = "running"
     PAUSED = "paused"
     BASELINE = "baseline"

@@ -55,7 +55,9 @@ class SyntheticDrafter(Drafter):
         drawn = draws.uniform(at, Stream.DRAFT, len(truth)).tolist()
         size = self.context.target.vocab_size
         ids = [id_ if u < a else (id_ + 1) % size for id_, u, a in zip(truth, drawn, odds, strict=False)]
-        return Draft(torch.tensor(ids, dtype=torch.long))
+        return Draft(
+            torch.tensor(ids, dtype=torch.long), reason="the plain run ends here" if len(truth) < k else None
+        )
 
     def take_ms(self) -> float:
         ms, self._ns = self._ns / 1e6, 0

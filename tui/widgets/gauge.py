@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.reactive import var
 
-from tui.drafting import SYNTHETIC, SYNTHETIC_DRAFTS, any_synthetic
+from tui.drafting import SYNTHETIC, any_synthetic, synthetic_sentence
 from tui.glyphs import bar_with_tick, sparkline
 from tui.same_text import same_text
 from tui.state import NOTHING, Measures, ViewState, recent
@@ -156,7 +156,9 @@ class GaugePane(FixedView):
 
     def _sentence(self, measures: Measures) -> str:
         sentence = verdict_sentence(measures)
-        return f"{SYNTHETIC_DRAFTS} {sentence}" if self._is_synthetic else sentence
+        if not self._is_synthetic:
+            return sentence
+        return synthetic_sentence(sentence, measures.counts.synthetic(self._state.settings))
 
     def _scale(self, measures: Measures) -> list[Row]:
         """A bar with a tick where plain decoding is, and what the tick is."""

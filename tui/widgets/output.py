@@ -23,6 +23,7 @@ _SPECULATIVE = (Mark.ACCEPTED, Mark.CORRECTION, Mark.BONUS)
 _EMPTY = {
     Phase.EMPTY: "No model is loaded yet. Load models, or play a recording: the answer appears here.",
     Phase.LOADING: "The models are being loaded. The answer will appear here, token by token.",
+    Phase.PLAIN_RUN: "Plain decoding writes the answer first, for the synthetic drafter to know it.",
     Phase.PREFILL: "The target reads the prompt. The answer will appear here, token by token.",
 }
 _MORE = 2048

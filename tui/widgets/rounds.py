@@ -31,6 +31,7 @@ _SEARCHED = 512
 """Rounds in no memory that the search reads all the same."""
 _EMPTY = {
     Phase.EMPTY: "No model is loaded yet. Load models, or play a recording: every round gets a line here.",
+    Phase.PLAIN_RUN: "Plain decoding writes the answer first. Every round gets a line here.",
     Phase.PREFILL: "The target reads the prompt. Every round gets a line here.",
 }
 _NO_ROUNDS = "No rounds yet. Start the run: every round gets a line here."

@@ -68,12 +68,13 @@ class OneLine(Widget):
         return None
 
 
-_SHORT = {Phase.PREFILL: "prompt", Phase.BASELINE: "timing plain"}
+_SHORT = {Phase.PREFILL: "prompt", Phase.PLAIN_RUN: "plain first", Phase.BASELINE: "timing plain"}
 _PHASES = {
     Phase.EMPTY: "no model",
     Phase.LOADING: "loading",
     Phase.READY: "ready",
     Phase.PREFILL: "reading the prompt",
+    Phase.PLAIN_RUN: "plain decoding first",
     Phase.RUNNING: "running",
     Phase.PAUSED: "paused",
     Phase.BASELINE: "timing plain decoding",
@@ -119,7 +120,13 @@ class TransportBar(OneLine):
     def _sign(state: ViewState, glyphs: Glyphs) -> str:
         if state.phase is Phase.PAUSED or state.pausing:
             return glyphs.pause
-        working = state.phase in {Phase.RUNNING, Phase.PREFILL, Phase.BASELINE, Phase.LOADING}
+        working = state.phase in {
+            Phase.RUNNING,
+            Phase.PREFILL,
+            Phase.PLAIN_RUN,
+            Phase.BASELINE,
+            Phase.LOADING,
+        }
         return glyphs.cross if state.phase is Phase.FAILED else glyphs.play if working else glyphs.stop
 
     @staticmethod
@@ -136,7 +143,7 @@ class TransportBar(OneLine):
             if load.stage and load.total:
                 share = load.done / load.total
                 text += f": {visible(load.stage, '')} {bar(share, _BAR, glyphs)} {share:.0%}"
-        elif state.phase is Phase.PREFILL and state.prefill_total:
+        elif state.phase in {Phase.PREFILL, Phase.PLAIN_RUN} and state.prefill_total:
             text += f" {state.prefill_done:,}/{state.prefill_total:,}"
         elif state.phase is Phase.BASELINE and baseline is not None:
             text += f" {baseline.done:,}/{baseline.total:,}"
