@@ -119,13 +119,13 @@ class Session(SessionParts):
                 pair.drafter.reserve(len(answer.tokens) + self._expected(max_rounds))
                 yield SegmentStarted(*self._stamp(), run.settings_id, settings)
                 yield from self._foretell(answer, settings, max_rounds)
+            newest = answer.tokens[-1]
             round_ = speculator.round(answer, run.rounds)
             run.decode_ms += round_.ms
             run.first_ms = round_.ms if run.first_ms is None else run.first_ms
             self.run_statistics.add(round_)
             if None not in run.texts:
-                newest = round_.context_length - 1
-                run.passes.add(newest, [answer.tokens[newest], *(draft.id for draft in round_.drafts)])
+                run.passes.add(round_.context_length - 1, [newest, *(draft.id for draft in round_.drafts)])
             yield round_
             if not round_.drafts and round_.k_reason.startswith(("the drafter", "drafter")) and not told_off:
                 told_off = True

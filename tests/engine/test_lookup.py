@@ -245,5 +245,7 @@ def test_a_recording_with_earlier_texts_is_repeated(target: str) -> None:
     recheck.load()
     assert list(recheck.run(events)) == []
     assert recheck.result.identical == recheck.result.rounds > 0
-    assert [run.identical for run in recheck.result.free] == [True] * 3
+    assert recheck.result.unknown > 0, "what later runs copied from may not be in the recording"
+    assert [run.identical for run in recheck.result.free] == [True, False, False]
+    assert [run.left_out is None for run in recheck.result.free] == [True, False, False]
     recheck.close()

@@ -112,7 +112,12 @@ def test_the_recording_of_the_first_start_is_sound() -> None:
 def sampled(folders: tuple[str, str]) -> list[Event]:
     """Rounds of every kind, drawn at temperature 1, and their baseline."""
     events = events_of(
-        configured(*folders, sampling={"temperature": 1.0, "seed": 11}, run={"max_new_tokens": 60})
+        configured(
+            *folders,
+            sampling={"temperature": 1.0, "seed": 11},
+            run={"max_new_tokens": 60},
+            verify={"verify_strategy": "speculative_sampling"},
+        )
     )
     rounds = [event for event in events if isinstance(event, Round)]
     assert any(0 < each.n_accepted < 3 for each in rounds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from support.sessions import ASK, LENGTH, configured, ids_of, kinds, loaded, of
 
 from engine.config import Config
@@ -92,17 +93,19 @@ def test_a_sampled_text_is_known_where_the_seed_fixes_it(target: str, rule: str)
 
 @pytest.mark.parametrize("rule", ["speculative_sampling", "block"])
 def test_it_is_refused_where_chance_decides_the_text(target: str, rule: str) -> None:
-    sampled = {"sampling": {"temperature": 1.0, "seed": 5}, "verify": {"verify_strategy": rule}}
-    session = loaded(synthetic(target, {}, **sampled))
+    """By the configuration; by the session where the temperature is the model's own."""
+    judged = {"verify_strategy": rule}
+    with pytest.raises(ValidationError, match=f"chance decides with '{rule}'"):
+        synthetic(target, {}, sampling={"temperature": 1.0}, verify=judged)
+    unsaid = synthetic(target, {}, sampling={"temperature": None}, verify=judged)
+    session = loaded(unsaid)
     with pytest.raises(ConfigError, match=f"{rule} at temperature 1 chance decides it"):
         next(session.generate(ASK))
     greedy = synthetic(target, {})
     session.change(greedy)
     assert rounds(session)
     with pytest.raises(ConfigError):
-        session.change(
-            session.config.model_copy(update={"sampling": synthetic(target, {}, **sampled).sampling})
-        )
+        session.change(unsaid)
     assert session.config == greedy
 
 
