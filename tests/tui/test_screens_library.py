@@ -330,7 +330,7 @@ def test_verify_says_what_it_found(tmp_path: Path) -> None:
 
     async def test(here: Visit) -> None:
         for title, kind, words in (
-            ("demo", VerdictModal, ("demo: Nothing is wrong.", "1 run, 19 rounds")),
+            ("demo", VerdictModal, ("demo: Nothing is wrong.", "1 run, 17 rounds")),
             ("forged", VerdictModal, ("x forged", "found something that cannot be", "BUG: run 1: counts")),
             ("broken", VerdictModal, ("line 6: it is no JSON", "was not checked")),
             ("header", VerdictModal, ("There is nothing to check",)),
