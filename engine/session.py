@@ -205,7 +205,9 @@ class Session(SessionParts):
         Raises ConfigError or ModelUnsupported where they do not go together with what the target's own
         generation_config says; nothing is changed then.
         """
-        if self._pair is not None:
+        asked = (config.verify.model_name, config.draft.method)
+        held = (self.config.verify.model_name, self.config.draft.method)
+        if self._pair is not None and asked == held:  # others are judged when they are loaded
             self._pair.settings(config, self.seed)
         if config.sampling.seed is not None:
             self.seed = config.sampling.seed

@@ -249,7 +249,10 @@ class EngineThread:
                 told = orders
                 self._say(PauseReached())
             elif isinstance(command, Change):
-                self._session.change(command.config)
+                try:
+                    self._session.change(command.config)
+                except SpeculateError as error:  # told, and the answer goes on with the settings it had
+                    self._say(self._session.failure(error))
             elif isinstance(command, Ask):
                 self._answer(command.function, command.reply)
 

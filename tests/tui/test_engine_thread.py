@@ -11,7 +11,7 @@ from support.listening import CONFIG, ENDLESS, LONG, PATIENCE_S, QUESTION, Liste
 from support.scripted import Script
 
 from engine.config import parse_config
-from engine.errors import ModelNotFound
+from engine.errors import ConfigError, ModelNotFound
 from engine.events import (
     BaselineFinished,
     EndReason,
@@ -116,6 +116,22 @@ def test_settings_change_between_two_rounds(paused: bool) -> None:
         told = listener.until_count(SegmentStarted, 2)
         segments = [event for event in told if isinstance(event, SegmentStarted)]
         assert segments[1].settings.num_draft_tokens == 2
+
+
+def test_a_refused_change_is_told_and_the_answer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(ENDLESS, LONG) as listener:
+
+        def refuse(config: object) -> None:
+            raise ConfigError("these do not go together")
+
+        monkeypatch.setattr(listener.session, "change", refuse)
+        listener.thread.send(Generate(QUESTION))
+        listener.until_count(Round)
+        listener.thread.send(Change(CONFIG))
+        listener.until_count(Failed)
+        listener.until_count(Round, listener.count(Round) + 3)
+        listener.thread.cancel()
+        listener.until_count(RunFinished)
 
 
 def test_a_question_is_answered_while_paused() -> None:
