@@ -53,7 +53,7 @@ def play(test: Callable[[Driven], Awaitable[None]], folder: Path, **how: Any) ->
 def test_the_first_line_keeps_what_is_asked_for(tmp_path: Path, columns: int) -> None:
     async def test(app: Driven) -> None:
         line = drawn(app.app).splitlines()[0]
-        assert "K 5 T 0 seed 7 sampling" in line and "scripted:tar" in line and "ended: rounds" in line
+        assert "K 5 T 0 seed 7 block" in line and "scripted:tar" in line and "ended: rounds" in line
         assert app.app.live.query_one(TransportBar).text.endswith("cpu float32")
 
     play(test, tmp_path, size=(columns, 24))
