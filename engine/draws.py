@@ -68,12 +68,14 @@ class Draws:
         """
         return self.categorical(p, position, Stream.TARGET)
 
-    def distance(self, p: Tensor, position: int, id_: int) -> float:
-        """How far ``target`` was from giving this id: here, share of p's mass between the draw and the id."""
+    def distance(
+        self, p: Tensor, position: int, id_: int, stream: Stream = Stream.TARGET, index: int = 0
+    ) -> float:
+        """How far a draw from p was from giving this id: share of p's mass between the draw and the id."""
         law = p.detach().to("cpu", torch.float64)  # (V,)
         cumulative = law.cumsum(-1)  # (V,)
         total = float(cumulative[-1])
-        point = float(self._wide_uniform(position, Stream.TARGET, 0)) * total
+        point = float(self._wide_uniform(position, stream, index)) * total
         low, high = float(cumulative[id_] - law[id_]), float(cumulative[id_])
         return max(low - point, point - high, 0.0) / total
 
@@ -129,14 +131,16 @@ class SharedNoise(Draws):
     def target(self, p: Tensor, position: int) -> Tensor:
         return self._least(p, position)
 
-    def distance(self, p: Tensor, position: int, id_: int) -> float:
-        """How far ``target`` was from giving this id: here, the probability that would have to go over to it
-        from the one that it gave."""
+    def distance(
+        self, p: Tensor, position: int, id_: int, stream: Stream = Stream.TARGET, index: int = 0
+    ) -> float:
+        """How far a draw from p was from giving this id: the probability that has to go over to it from
+        the one that it gave. Drafter and target have the same noise, so the stream does not matter."""
         law = p.detach().to("cpu", torch.float64)  # (V,)
         noise = self._exponential(position, p.shape[0]).double()  # (V,)
         given = int((noise / law).argmin())
         missing = law[given] * noise[id_] - law[id_] * noise[given]
-        return max(0.0, float(missing / (noise[id_] + noise[given])))
+        return max(0.0, float(missing / (noise[id_] + noise[given]) / law.sum()))
 
     def shift(self, one: Tensor, other: Tensor) -> float:
         return float((other.double() - one.double()).abs().max())

@@ -56,11 +56,7 @@ class WatchedDraws(Draws):
         law = _law(self._laws.get((stream, position, index)), id_)
         if law is None:
             return None
-        cumulative = law.cumsum(-1)  # (V,)
-        total = float(cumulative[-1])
-        point = float(self._wide_uniform(position, stream, index)) * total
-        low, high = float(cumulative[id_] - law[id_]), float(cumulative[id_])
-        return max(low - point, point - high, 0.0) / total
+        return self.distance(law, position, id_, stream, index)
 
 
 class WatchedSharedNoise(SharedNoise):
@@ -91,13 +87,7 @@ class WatchedSharedNoise(SharedNoise):
     def miss(self, stream: Stream, place: int, id_: int) -> float | None:
         position = self._start + place
         law = _law(self._laws.get((stream, position)), id_)
-        if law is None:
-            return None
-        noise = self._exponential(position, law.shape[0]).double()  # (V,)
-        drawn = int((noise / law).argmin())
-        e, other = float(noise[drawn]), float(noise[id_])
-        apart = float(law[drawn]) * other - float(law[id_]) * e
-        return max(apart, 0.0) / (e + other) / float(law.sum())
+        return None if law is None else self.distance(law, position, id_)
 
 
 def watched(draws: Draws) -> WatchedDraws | WatchedSharedNoise:

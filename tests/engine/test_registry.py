@@ -32,6 +32,11 @@ def test_options_are_keys_of_the_draft_table() -> None:
     assert named <= set(DraftConfig.model_fields)
 
 
+def test_drafters_that_know_the_text_are_told_it() -> None:
+    for entry in DRAFTERS.values():
+        assert vars(load(entry)).get("needs_plain_run", False) == entry.knows_text, entry.target
+
+
 def test_listing_imports_nothing() -> None:
     code = "import sys, engine.registry; sys.exit('engine.drafters' in sys.modules or 'torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
