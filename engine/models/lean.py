@@ -210,8 +210,6 @@ def why_not(model: PreTrainedModel) -> str | None:
     name = type(model).__name__
     if name not in FAMILIES:
         return f"{name} has layers of another shape"
-    if model.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return f"no number format for it: {model.dtype}"
     if config.hidden_act != "silu":
         return f"its activation is {config.hidden_act}"
     if set(getattr(config, "layer_types", None) or ["full_attention"]) != {"full_attention"} or (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.models.causal_lm import CausalLM
 
 Optimize = Literal["auto", "eager", "static", "compile"]
-_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
+_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
 """How far logits of two ways may lie apart, relative to their size; measured: 2e-6 in float32, 0.03 in
 bfloat16, whose two sums are equally far from float32's."""
 _IDS = 12
@@ -80,7 +80,7 @@ def _disagreement(lm: CausalLM, ours: Forward, theirs: Forward) -> str | None:
     except RuntimeError as error:  # no compiler here, or a kernel that this device lacks
         return f"our layers do not run here ({str(error).splitlines()[0][:200]})"
     apart = float((one - other).norm() / other.norm())
-    if apart <= _TOLERANCE[lm.model.dtype]:
+    if apart <= _TOLERANCE.get(lm.model.dtype, 0):
         return None
     return f"our layers give other logits than transformers' own (relative error {apart:.2g})"
 
