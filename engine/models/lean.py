@@ -1,7 +1,7 @@
 """Our own forward pass of Llama-shaped models: the same sums as transformers', in fewer and faster operators.
 
-A decoder layer is some twenty-five operators here and about eighty there, and everything that depends on
-the positions alone (rotary tables, masks) is made outside, once a pass. Three choices were measured
+A pass runs half as many operators (25 a layer, views apart), and everything that depends on the positions
+alone (rotary tables, masks) is made outside, once a pass. Three choices were measured
 (docs/log.md):
 
 * In bfloat16 on the CPU a product is taken as ``(W xT)T``. The kernel then reads the weights as they lie;
