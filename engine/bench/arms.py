@@ -51,7 +51,7 @@ def plain(target: CausalLM) -> Arm:
 
     def decode(prompt: Sequence[int], tokens: int) -> Timed:
         answer, cache = _begin(target, prompt, tokens, 0)
-        decoder = PlainDecoder(target, cache, Law(GREEDY), Draws(0), _stamps())
+        decoder = PlainDecoder(target, cache, Law(GREEDY), Draws(0), stamps())
         clock = CommitClock()
         for number in range(1, tokens + 1):
             decoder.step(answer, number)
@@ -89,7 +89,7 @@ def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
             draws=Draws(0),
             num_draft_tokens=k,
             settings_id=1,
-            stamp=_stamps(),
+            stamp=stamps(),
         )
         clock = CommitClock()
         rounds: list[Round] = []
@@ -101,9 +101,20 @@ def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
     return Arm(name, decode)
 
 
+# transformers' own loops call the model's own forward pass: they take models that nothing was packed of.
+
+
 def transformers_plain(target: CausalLM) -> Arm:
     """transformers' ``generate`` on the same weights."""
     return Arm("transformers", lambda prompt, tokens: peers.generate(target.model, prompt, tokens))
+
+
+def transformers_lookup(target: CausalLM, k: int) -> Arm:
+    """transformers' prompt lookup on the same weights."""
+    return Arm(
+        f"transformers' lookup with K = {k}",
+        lambda prompt, tokens: peers.generate(target.model, prompt, tokens, lookup=k),
+    )
 
 
 def transformers_assisted(target: CausalLM, model: CausalLM, k: int | None) -> Arm:
@@ -124,6 +135,7 @@ def _begin(target: CausalLM, prompt: Sequence[int], tokens: int, k: int) -> tupl
     return Answer(prompt, target.text, Limits(tokens, target.context_length)), cache
 
 
-def _stamps() -> Callable[[], tuple[int, int]]:
+def stamps() -> Callable[[], tuple[int, int]]:
+    """Gives each event its ``seq`` and ``t_ns``; nobody reads them here."""
     count = itertools.count()
     return lambda: (next(count), 0)

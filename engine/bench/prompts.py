@@ -1,8 +1,8 @@
 """The texts that are measured: fixed, in our own words, the same on every machine.
 
-``COPY`` asks for answers that repeat the prompt and ``EDIT`` for the prompt with changes all over it, which is
-where looking up pays; ``CHAT`` asks for new text. ``TUNING_COPY`` and ``TUNING_CHAT`` choose K and nothing else,
-so that no K is chosen on the texts it is judged by.
+``COPY`` asks for answers that repeat much of the prompt and ``EDIT`` for the prompt with changes all over it,
+which is where looking up pays; ``CHAT`` asks for new text. ``TUNING_COPY`` and ``TUNING_CHAT`` choose K and
+nothing else, so that no K is chosen on the texts it is judged by.
 """
 
 from __future__ import annotations
@@ -142,17 +142,18 @@ class Basket:
 ```"""
 
 _BAKERY = (
-    "The bakery on the corner opens at six. Erly in the morning the smell of fresh bred fills the hole street, "
-    "and the first peple wait at the door. The baker has worked their for thirty years and nows every one of "
-    "them by name. On Saturdays he bakes a cake with appels, and it is always gone befor noon. In the afternoon "
-    "the shop is quite, and his dauter does the accounts at the small table near the window."
+    "The bakery on the corner opens at six. Erly in the morning the smell of fresh bred fills the hole "
+    "street, and the first peple wait at the door. The baker has worked their for thirty years and nows "
+    "every one of them by name. On Saturdays he bakes a cake with appels, and it is always gone befor "
+    "noon. In the afternoon the shop is quite, and his dauter does the accounts at the small table near "
+    "the window."
 )
 
 _MEETING = (
-    "On Monday the club meets in the small hall at seven. Anna brings the chairs, and Peter opens the door. On "
-    "Monday there is also tea, which Anna makes in the kitchen. Whoever comes late on Monday has to stand, "
-    "because Peter counts the chairs before. The next talk on Monday is about bees, and Anna has asked a man "
-    "who keeps them. Peter will show his pictures."
+    "On Monday the club meets in the small hall at seven. Anna brings the chairs, and Peter opens the "
+    "door. On Monday there is also tea, which Anna makes in the kitchen. Whoever comes late on Monday has "
+    "to stand, because Peter counts the chairs before. The next talk on Monday is about bees, and Anna "
+    "has asked a man who keeps them. Peter will show his pictures."
 )
 
 COPY = (
