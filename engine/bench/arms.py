@@ -10,9 +10,11 @@ from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.bench import peers
 from engine.bench.clock import CommitClock, Timed
+from engine.config_tables import DraftConfig
 from engine.drafters.base import Drafter, DrafterContext
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.synthetic import SyntheticDrafter
 from engine.draws import Draws
 from engine.events import Round, Settings
 from engine.kv_cache import KVCache
@@ -72,6 +74,18 @@ def drafted(target: CausalLM, model: CausalLM, k: int) -> Arm:
     """This engine with a model that drafts."""
     common_ids = min(target.vocab_size, model.vocab_size)
     return _speculative("drafter", target, k, ModelDrafter(DrafterContext(target, model, common_ids, True)))
+
+
+def synthetic(target: CausalLM, k: int, known: Sequence[int]) -> Arm:
+    """This engine with drafts that cost nothing and are right as often as the method's default says.
+
+    Args:
+        known: the prompt and what plain decoding writes after it.
+    """
+    options = DraftConfig(method="synthetic")
+    drafter = SyntheticDrafter(DrafterContext(target, None, target.vocab_size, True, options))
+    drafter.foretell(known)
+    return _speculative("synthetic", target, k, drafter)
 
 
 def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:

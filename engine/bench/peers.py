@@ -31,6 +31,18 @@ def import_all(folder: Path) -> None:
         AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
 
 
+def random_network(config: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> Any:
+    """A causal LM with random weights, made on the device.
+
+    Args:
+        config: entries of its configuration, "model_type" among them.
+    """
+    with torch.device(device):
+        network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=dtype)
+    network.requires_grad_(False)
+    return network.eval()
+
+
 class _Stream:
     """What ``generate`` calls: once with the prompt, then at each commit."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.bench.timing import Estimate
+if TYPE_CHECKING:
+    from engine.bench.timing import Estimate
 
 MEASURED = "measured"
 """Name of the place in ``docs/measured.md`` for this bench's table."""

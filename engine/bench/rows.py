@@ -12,7 +12,15 @@ from engine.bench.equality import first_difference
 from engine.bench.lab import Lab, Measure
 from engine.bench.long_context import context_rows
 from engine.bench.report import Row, ratio_row
-from engine.bench.timing import Block, fastest, interleave, median_ratio
+from engine.bench.timing import (
+    Block,
+    fastest,
+    host_share,
+    interleave,
+    median_ratio,
+    rounds_of,
+    tokens_a_round,
+)
 
 MB = 1e6
 PEER_LOOKUP = 10
@@ -56,7 +64,7 @@ def lookup_rows(lab: Lab) -> Iterator[Row]:
     yield _speed_row(
         lab, "lookup / transformers lookup, copies and edits", blocks, ours, better, at_least=1.5, k=k
     )
-    yield _host_row(lab, "lookup", blocks, ours)
+    yield _host_row(lab, "lookup", blocks, ours, k)
 
 
 def drafter_rows(lab: Lab) -> Iterator[Row]:
@@ -73,7 +81,7 @@ def drafter_rows(lab: Lab) -> Iterator[Row]:
     blocks = interleave([ours, *theirs], lab.ids(setup.chat), setup.chat_tokens, setup.repeats)
     better = _faster(theirs, blocks)
     yield _speed_row(lab, "drafter + target / transformers assisted", blocks, ours, better, at_least=1.5, k=k)
-    yield _host_row(lab, "drafter", blocks, ours)
+    yield _host_row(lab, "drafter", blocks, ours, k)
 
 
 def memory_rows(lab: Lab) -> Iterator[Row]:
@@ -143,8 +151,8 @@ def _speed_row(
 ) -> Row:
     estimate = median_ratio([block.ratio(ours.name, theirs.name) for block in blocks])
     notes = [] if k is None else [f"K = {k}"]
-    if tau := _tau(blocks, ours):
-        notes.append(f"tau {tau:.2f}")
+    if rounds_of(blocks, ours.name):
+        notes.append(f"tau {tokens_a_round(blocks, ours.name):.2f}")
     mine, other = (fmean(block.ms(arm.name) for block in blocks) for arm in (ours, theirs))
     notes.append(f"{mine:.1f} ms a token against {other:.1f} of {theirs.name}")
     notes.append(_agreement(blocks, ours, theirs))
@@ -154,12 +162,6 @@ def _speed_row(
 def _faster(arms: Sequence[Arm], blocks: Sequence[Block]) -> Arm:
     """The faster one over all blocks."""
     return min(arms, key=lambda arm: sum(block.ms(arm.name) for block in blocks))
-
-
-def _tau(blocks: Sequence[Block], arm: Arm) -> float:
-    """Tokens a round; 0 for an arm without rounds."""
-    rounds = [round_ for block in blocks for timed in block.timed[arm.name] for round_ in timed.rounds]
-    return sum(len(round_.tokens) for round_ in rounds) / len(rounds) if rounds else 0.0
 
 
 def _agreement(blocks: Sequence[Block], ours: Arm, theirs: Arm) -> str:
@@ -172,12 +174,11 @@ def _agreement(blocks: Sequence[Block], ours: Arm, theirs: Arm) -> str:
     return f"{text}, the others up to token {min(parted)} at least" if parted else text
 
 
-def _host_row(lab: Lab, name: str, blocks: Sequence[Block], arm: Arm) -> Row:
-    rounds = [round_ for block in blocks for timed in block.timed[arm.name] for round_ in timed.rounds]
-    share = sum(round_.host_ms for round_ in rounds) / sum(round_.ms for round_ in rounds)
-    a_round = sum(round_.host_ms for round_ in rounds) / len(rounds)
+def _host_row(lab: Lab, name: str, blocks: Sequence[Block], arm: Arm, k: int) -> Row:
+    share, a_round = host_share(blocks, arm.name)
     return Row(
         *(f"host share of a round, {name}, {lab.dtype}", 100 * share, "%"),
         at_most=5,
         note=f"{a_round:.2f} ms a round",
+        k=k,
     )
