@@ -122,12 +122,13 @@ def _context(setup: Setup) -> dict[str, Any]:
 def _write(document: Path, context: dict[str, Any], done: Sequence[Done]) -> None:
     """Put what was measured between the marks of a document; what was not measured stays as it is there."""
     text = document.read_text("utf-8")
-    curves = [row for each in done for row in each.rows if row.points]
-    others = [row for each in done for row in each.rows if not row.points]
+    about_context = [row for each in done if any(row.points for row in each.rows) for row in each.rows]
+    others = [row for each in done for row in each.rows if row not in about_context]
     if others:
         text = written_into(text, fenced(f"{_preamble(context)}{table(others)}"))
-    if curves:
-        text = written_into(text, curve.markdown(curves, document, _preamble(context)), "context")
+    if about_context:
+        block = curve.markdown(about_context, document, _preamble(context))
+        text = written_into(text, block, curve.NAME)
     document.write_text(text, encoding="utf-8")
 
 

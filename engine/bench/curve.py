@@ -7,17 +7,21 @@ from pathlib import Path
 
 from engine.bench.long_context import parts
 from engine.bench.plot import Panel, Series, svg
-from engine.bench.report import Row
+from engine.bench.report import Row, fenced, table
 
+NAME = "context"
+"""Of its place in ``docs/measured.md``."""
 PICTURE = "context.svg"
 """Its name, beside the document."""
 
 
 def markdown(rows: Sequence[Row], document: Path, preamble: str) -> str:
-    """The tables of the rows' points for a document, with the picture, which is written beside it."""
-    document.with_name(PICTURE).write_text(svg([panel for row in rows for panel in panels(row)]), "utf-8")
-    picture = f"![Milliseconds a token against tokens of context]({PICTURE})"
-    return "\n\n".join([preamble.strip(), *map(points_table, rows), picture])
+    """The rows and the tables of their points for a document, with the picture, which is written beside it."""
+    curves = [row for row in rows if row.points]
+    document.with_name(PICTURE).write_text(svg([panel for row in curves for panel in panels(row)]), "utf-8")
+    judged = fenced(f"{preamble}{table(rows)}")
+    picture = f"![Milliseconds of a plain step and of a round against tokens of context]({PICTURE})"
+    return "\n\n".join([judged, *map(points_table, curves), picture])
 
 
 def points_table(row: Row) -> str:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """Name of the place in ``docs/measured.md`` for this bench's table."""
-"""Marks in a document, around what the bench writes into it."""
 _HEADINGS = ("measure", "limit", "measured", "interval", "", "")
 
 

@@ -29,9 +29,16 @@ def points(**more: float) -> list[Point]:
     for context in CONTEXTS:
         kilo = context / 1000
         point = {
-            "context": float(context), "step": 20 + 3 * kilo, "step_host": 0.5, "prefill": 1.0,
-            "step_host_penalised": 0.7, "attention_1": 0.5 + 3 * kilo, "round": 25 + 6 * kilo,
-            "round_host": 2.0, "lookup": 0.03, "attention_9": 1 + 6 * kilo,
+            "context": float(context),
+            "step": 20 + 3 * kilo,
+            "step_host": 0.5,
+            "prefill": 1.0,
+            "step_host_penalised": 0.7,
+            "attention_1": 0.5 + 3 * kilo,
+            "round": 25 + 6 * kilo,
+            "round_host": 2.0,
+            "lookup": 0.03,
+            "attention_9": 1 + 6 * kilo,
         }
         for name, ms in more.items():
             point[name] += ms * (context / CONTEXTS[-1]) ** 2
