@@ -16,7 +16,7 @@ PICTURE = "context.svg"
 
 
 def markdown(rows: Sequence[Row], document: Path, preamble: str) -> str:
-    """The rows and the tables of their points for a document, with the picture, which is written beside it."""
+    """Rows and tables of their points for a document, with the picture, which is written beside it."""
     curves = [row for row in rows if row.points]
     document.with_name(PICTURE).write_text(svg([panel for row in curves for panel in panels(row)]), "utf-8")
     judged = fenced(f"{preamble}{table(rows)}")
