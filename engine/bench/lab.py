@@ -34,8 +34,8 @@ class Setup:
     contexts: tuple[int, ...] = (128, 256, 512, 1024, 2048, 4096, 8192)
     """Tokens in the cache; those the model has no positions for are left out."""
     context_k: int = 8
-    context_repeats: int = 5
-    """Steps and rounds at each of them."""
+    context_repeats: int = 3
+    """Steps and rounds at each of them, on the way there and on the way back."""
     repeats: int = 1
     """How often every prompt is decoded there and back."""
 

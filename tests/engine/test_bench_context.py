@@ -13,7 +13,7 @@ from support.tiny import tiny_lm
 from engine.bench.__main__ import main
 from engine.bench.curve import points_table
 from engine.bench.lab import Setup
-from engine.bench.long_context import Point, Walk, beyond, beyond_row, fitting, growth_row, parts
+from engine.bench.long_context import Point, Walk, beyond, beyond_row, faster, fitting, growth_row, parts
 from engine.bench.plot import HEIGHT, WIDTH, Panel, Series, svg, ticks
 from engine.bench.prompts import COPY
 from engine.bench.report import Row
@@ -74,6 +74,26 @@ def test_a_square_is_seen(part: str) -> None:
     assert part.replace("_", " ") in found.note
 
 
+def test_attention_that_does_not_grow_is_no_measure() -> None:
+    for sign in (1, -1):
+        flat = [{**point, "attention_1": 5.0 + sign * 1e-9 * point["context"]} for point in points()]
+        status = growth_row("", "step", 1, flat).status
+        assert status == ("SHORT" if sign > 0 else "REPORT")
+
+
+def test_the_faster_visit_counts() -> None:
+    one, other = (
+        {"context": 128.0, "step": 900.0, "host": 0.5, "prefill": 1.0},
+        {"context": 128.0, "step": 20.0},
+    )
+    assert faster(one, {**other, "host": 0.6}) == {
+        "context": 128.0,
+        "step": 20.0,
+        "host": 0.5,
+        "prefill": 1.0,
+    }
+
+
 def test_beyond_a_line() -> None:
     assert beyond(points(), "step") == pytest.approx(0, abs=1e-9)
     assert beyond(points(step=100.0), "step") == pytest.approx(50, rel=0.2)
@@ -89,6 +109,7 @@ def test_a_walk_stops_where_it_is_told() -> None:
     model = tiny_lm("llama")
     widths: list[tuple[int, int]] = []
     cache_lengths: list[int] = []
+    walks: list[Point] = []
     walk = Walk(model, [40, 41, 42, 43, 50, 51], 200, 3)
     forward = model.forward
 
@@ -98,7 +119,7 @@ def test_a_walk_stops_where_it_is_told() -> None:
         return forward(ids, cache, keep)
 
     model.forward = seen  # type: ignore[method-assign]
-    for context in (64, 128):
+    for context in (64, 128, 64):
         cache_lengths.clear()
         widths.clear()
         point = walk.at(context, 2)
@@ -107,7 +128,9 @@ def test_a_walk_stops_where_it_is_told() -> None:
         )
         assert cache_lengths == [context - 1 + number for number in range(3) for _ in range(3)]
         assert point["context"] == context
-        assert point.keys() >= {*parts("step"), *parts("round"), "attention_1", "attention_4", "prefill"}
+        assert point.keys() >= {*parts("step"), *parts("round"), "attention_1", "attention_4"}
+        assert ("prefill" in point) == (len(walks) < 2), "on the way back the cache is full"
+        walks.append(point)
         assert all(value > 0 for name, value in point.items() if "host" not in name)
 
 
