@@ -220,6 +220,8 @@ class RunConfig(_Table):
     """Where models run: "auto" (default), "cpu", "cuda", "cuda:N", "mps", or "balanced" over all GPUs."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Number format of weights and caches: "auto" (default) picks the fastest the device is good at."""
+    optimize: Literal["auto", "eager", "static", "compile"] = "auto"
+    """Runs passes as transformers does ("eager") or by our layers ("static", "compile"): "auto" (default)."""
     threads: int | None = Field(default=None, ge=1, le=4096)
     """Processor threads for the models (default: what torch chooses)."""
     template: Literal["chat", "raw"] = "chat"

@@ -151,7 +151,7 @@ class LoadStarted(Event):
 class LoadProgress(Event):
     role: str
     stage: str
-    """What is being done: "download", "hash", "convert" or "read"."""
+    """What is being done: "download", "hash", "convert", "read" or "optimize"."""
     done: int
     total: int | None
     """Bytes ("convert": tensors); total is None while it is not known."""
@@ -182,6 +182,8 @@ class ModelInfo:
     device: str
     """"cpu", "cuda:0", "mps", or "cuda:0+cuda:1" for a model over several devices."""
     licence: str | None = None
+    passes: str = "eager"
+    """How its forward passes run: "eager", "static" or "compile"."""
 
 
 @dataclass(frozen=True, slots=True)

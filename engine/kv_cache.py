@@ -50,17 +50,24 @@ class PreallocatedLayer(CacheLayerMixin):
         """Append n positions and return all of them, as views, up to the next block.  # (1, H, m, D) each"""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        assert self.keys is not None and self.values is not None
         start, end = self.length, self.length + key_states.shape[2]
-        if end > self.keys.shape[2]:
-            capacity = -(-max(end, self._owner.reserved) // _STEP) * _STEP
-            self.keys = _grown(self.keys, capacity, start)
-            self.values = _grown(self.values, capacity, start)
+        self.make_room(end)
+        assert self.keys is not None and self.values is not None
         self.keys[:, :, start:end] = key_states
         self.values[:, :, start:end] = value_states
         self.length = end
         shown = self._owner.shown(end)
         return self.keys[:, :, :shown], self.values[:, :, :shown]
+
+    def make_room(self, end: int) -> bool:
+        """Hold at least ``end`` positions; whether the tensors had to be made anew."""
+        assert self.keys is not None and self.values is not None
+        if end <= self.keys.shape[2]:
+            return False
+        capacity = -(-max(end, self._owner.reserved) // _STEP) * _STEP
+        self.keys = _grown(self.keys, capacity, self.length)
+        self.values = _grown(self.values, capacity, self.length)
+        return True
 
     def get_seq_length(self) -> int:
         return self.length
@@ -90,6 +97,7 @@ class KVCache:
         assert _STEP % block == 0, "a layer's capacity holds whole blocks"
         self.reserved = 0
         self._block = block
+        self._views: tuple[int, list[Tensor], list[Tensor]] | None = None
         self._layers: list[PreallocatedLayer] = []
         layers: list[Any] = []
         for index, layer in enumerate(DynamicCache(config=config).layers):
@@ -117,6 +125,33 @@ class KVCache:
     def __len__(self) -> int:
         """Tokens held."""
         return self._layers[0].length
+
+    def opened(self, n: int, like: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Keys and values of every layer with room for n more positions, up to the last one a pass over them
+        is shown.  # (1, G, m, D) each
+
+        For a pass that writes them itself and then calls ``advance``; until then the length stays.
+
+        Args:
+            like: a tensor of their heads, size, number format and device.  # (1, G, any, D)
+        """
+        end = len(self) + n
+        shown = self.shown(end)
+        for layer in self._layers:
+            if not layer.is_initialized:
+                layer.lazy_initialization(like, like)
+            if layer.make_room(end):
+                self._views = None
+        if self._views is None or self._views[0] != shown:
+            keys = [layer.keys[:, :, :shown] for layer in self._layers if layer.keys is not None]
+            values = [layer.values[:, :, :shown] for layer in self._layers if layer.values is not None]
+            self._views = shown, keys, values
+        return self._views[1:]
+
+    def advance(self, n: int) -> None:
+        """Count n more positions as held."""
+        for layer in self._layers:
+            layer.length += n
 
     def reserve(self, tokens: int) -> None:
         """Have room for this many tokens the next time a layer must grow, so that it grows once."""

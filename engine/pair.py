@@ -25,6 +25,7 @@ from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
 from engine.models.load import load_model
+from engine.models.optimize import optimize
 from engine.models.token_text import compare_vocabularies
 from engine.passes import Passes
 from engine.prefill import prefill, rewind_to_prefix
@@ -88,7 +89,7 @@ class Pair:
     def text_key(self, settings: Settings) -> object:
         """What fixes the text that these settings write; None where it is not that of plain decoding."""
         info = self.target.info
-        model = (info.name, info.sha256, info.dtype, info.device, self.threads)
+        model = (info.name, info.sha256, info.dtype, info.device, info.passes, self.threads)
         if settings.temperature == 0:
             return (*model, settings.repetition_penalty)
         if not registry.RULES[settings.verify_strategy].follows_seed:
@@ -217,6 +218,7 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
     run = config.run
     threads = set_threads(run.threads)
     models = dict(prepared.models)
+    notices: list[tuple[str, str]] = []
     for role, source in prepared.sources.items():
         if role == "drafter" and are_twins(config):
             model = models["target"].twin()
@@ -228,6 +230,8 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
                 on_progress=stages(reporter, role),
                 cancelled=cancelled,
             )
+            reporter.progress(role, "optimize", 0, None)
+            notices.append(("optimize", f"{role}: {optimize(model, run.optimize)}"))
         models[role] = model
         reporter.finished(role, model.info)
 
@@ -242,7 +246,7 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
     )
     drafter: Drafter = registry.load(entry)(context)
     placement = place(run.device, run.dtype)
-    notices = [("device", placement.device_reason), ("dtype", placement.dtype_reason)]
+    notices = [("device", placement.device_reason), ("dtype", placement.dtype_reason), *notices]
     if run.thinking is not None and not target.text.knows_thinking:
         notices.append(
             ("thinking", "run.thinking has no effect: this model's chat template does not know it")

@@ -163,6 +163,9 @@ def _config_of(header: dict[str, Any]) -> Config:
         )
     machine = header.get("machine")
     recorded = {key: machine[key] for key in ("dtype", "threads") if key in machine} if machine else {}
+    target = header.get("target")
+    # Another way to run the passes rounds otherwise.
+    recorded["optimize"] = target.get("passes", "eager") if isinstance(target, dict) else "auto"
     return config.model_copy(update={"run": config.run.model_copy(update=recorded)})
 
 

@@ -32,7 +32,7 @@ from tui.state import FailureSeen, Phase, ViewState
 from tui.widgets.transport import TransportBar
 
 _MEMORY_EVERY_S = 2.0
-_QUIET_NOTICES = frozenset({"device", "dtype"})
+_QUIET_NOTICES = frozenset({"device", "dtype", "optimize"})
 """The first line says these."""
 
 

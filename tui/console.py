@@ -174,6 +174,8 @@ _MB = 10**6
 
 
 def _amount(event: LoadProgress) -> str:
+    if event.stage == "optimize":
+        return "and measure its passes"
     if event.stage == "convert":
         return f"{event.done} of {event.total or '?'} tensors"
     if event.total is None:

@@ -38,7 +38,7 @@ class Kind(StrEnum):
 _RELOADED = {
     *("draft.method", "draft.model_name", "draft.sample_strategy", "verify.model_name"),
     *("draft.min_match", "draft.history", "draft.acceptance", "draft.cost"),
-    *("run.device", "run.dtype", "run.threads"),
+    *("run.device", "run.dtype", "run.optimize", "run.threads"),
 }
 _OPTIONS = frozenset(name for entry in DRAFTERS.values() for name in entry.options)
 """Keys of [draft] that only some methods have."""

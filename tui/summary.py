@@ -87,6 +87,7 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
         "seed": settings and settings.seed,
         "device": target and target.device,
         "dtype": target and target.dtype,
+        "passes": target and target.passes,
         "target": target and target.name,
         "drafter": drafter,
         "verify_strategy": settings and settings.verify_strategy,
@@ -131,7 +132,7 @@ def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
     rows = []
     if facts.target is not None:
         target = facts.target
-        rows.append(("target", f"{target.name} ({_parameters(target)}, {target.dtype} on {target.device})"))
+        rows.append(("target", f"{target.name} ({_parameters(target)}, {_held(target)})"))
     settings = facts.settings
     if settings is None:
         return rows
@@ -149,12 +150,17 @@ def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
     return rows
 
 
+def _held(model: ModelInfo) -> str:
+    """ "bfloat16 on cpu, static passes" """
+    return f"{model.dtype} on {model.device}, {model.passes} passes"
+
+
 def _drafter(facts: RunFacts, settings: Settings) -> str:
     """The method, unless a model alone is meant, with the model and the method's own options."""
     words = [settings.drafter]
     if facts.drafter is not None:
         held = facts.drafter
-        model = f"{held.name} ({_parameters(held)}, {held.dtype} on {held.device})"
+        model = f"{held.name} ({_parameters(held)}, {_held(held)})"
         words = [model] if settings.drafter == "model" else [f"{settings.drafter} with {model}"]
     return ", ".join([*words, f"{settings.num_draft_tokens} tokens a round", *option_words(settings)])
 

@@ -62,7 +62,7 @@ class LoadView:
     role: str
     name: str
     stage: str
-    """"" until the first progress; then "download", "hash", "convert" or "read"."""
+    """"" until the first progress; then "download", "hash", "convert", "read" or "optimize"."""
     done: int
     total: int | None
 

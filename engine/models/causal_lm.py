@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ from transformers import PreTrainedModel
 from engine.clock import PassClock
 from engine.events import ModelInfo
 from engine.kv_cache import KVCache, as_ids
-from engine.models import attention
+from engine.models.forward import EagerForward, Forward
 from engine.models.token_text import TokenText
 
 
@@ -28,6 +26,7 @@ class CausalLM:
         eos_ids: the ids that end an answer.
         generation_defaults: what ``engine.models.generation_config`` found in the model's own settings.
         context_length: tokens its positions allow.
+        way: how its passes run; by default as transformers has written them.
     """
 
     def __init__(
@@ -39,6 +38,7 @@ class CausalLM:
         eos_ids: frozenset[int],
         generation_defaults: Mapping[str, Any],
         context_length: int,
+        way: Forward | None = None,
     ) -> None:
         self.model = model
         self.text = text
@@ -49,12 +49,7 @@ class CausalLM:
         self.vocab_size = info.vocab_size
         self.device = model.get_input_embeddings().weight.device
         self.clock = PassClock(self.device)
-        self._decoder = model.get_decoder()
-        parameters = inspect.signature(model.forward).parameters
-        self._keeps_logits = "logits_to_keep" in parameters
-        # transformers renamed the argument in 5.20.
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
-        self._row_invariant = attention.fits(model)
+        self.way = way or EagerForward(model)
 
     def twin(self) -> CausalLM:
         """The same weights under a clock of their own: a model that drafts for itself."""
@@ -65,11 +60,12 @@ class CausalLM:
             eos_ids=self.eos_ids,
             generation_defaults=self.generation_defaults,
             context_length=self.context_length,
+            way=self.way,
         )
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for one sequence."""
-        return KVCache(self.model.config, attention.BLOCK if self._row_invariant else 1)
+    def new_cache(self, way: Forward | None = None) -> KVCache:
+        """An empty cache for one sequence, to be filled by passes of one way: the model's own if None."""
+        return KVCache(self.model.config, (way or self.way).block)
 
     @torch.inference_mode()
     def forward(self, ids: list[int] | Tensor, cache: KVCache, keep: int) -> Tensor:
@@ -77,29 +73,11 @@ class CausalLM:
 
         The cache grows by n. Rows of the output matrix that no token belongs to are cut off.
         """
-        with self._pass():
-            arguments: dict[str, Any] = {"logits_to_keep": keep} if self._keeps_logits else {}
-            output = self.model(**self._inputs(ids, cache), **arguments)
-            logits: Tensor = output.logits[0, -keep:, : self.vocab_size]
-        return logits
+        with self.clock.measure():
+            return self.way.logits(as_ids(ids, self.device), cache, keep)[:, : self.vocab_size]
 
     @torch.inference_mode()
     def extend(self, ids: list[int], cache: KVCache) -> None:
         """One pass over n ids that follow the cache, without the output matrix. The cache grows by n."""
-        with self._pass():
-            self._decoder(**self._inputs(ids, cache))
-
-    @contextmanager
-    def _pass(self) -> Iterator[None]:
-        with (
-            self.clock.measure(),
-            attention.row_invariant(self.model) if self._row_invariant else nullcontext(),
-        ):
-            yield
-
-    def _inputs(self, ids: list[int] | Tensor, cache: KVCache) -> dict[str, Any]:
-        return {
-            "input_ids": as_ids(ids, self.device)[None],  # (1, n)
-            self._cache_name: cache.transformers_cache,
-            "use_cache": True,
-        }
+        with self.clock.measure():
+            self.way.extend(as_ids(ids, self.device), cache)

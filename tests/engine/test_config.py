@@ -70,6 +70,7 @@ def test_defaults() -> None:
             "ignore_eos": False,
             "device": "auto",
             "dtype": "auto",
+            "optimize": "auto",
             "threads": None,
             "template": "chat",
             "thinking": None,
@@ -103,6 +104,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ignore_eos = true
         device = "cuda:1"
         dtype = "float16"
+        optimize = "static"
         threads = 1
         template = "raw"
         thinking = false

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 from support.tables import Letters, settings
-from support.tiny import noisy_copy, tiny_lm, tiny_model
+from support.tiny import LLAMA_SHAPED, noisy_copy, static_lm, tiny_lm, tiny_model
 from torch import Tensor, nn
 
 from engine.answer import Answer, Limits
@@ -206,13 +206,15 @@ def _rms_norm(weight: nn.Parameter, offset: float, eps: float) -> Callable[[Tens
 def double_lm(kind: str, noise: float = 0.0) -> CausalLM:
     """A tiny model in float64 as the engine holds it; with ``noise`` a drafter that is right now and then.
 
+    Those that our own layers can run are run by them, the others by transformers.
+
     Shared by the tests: whoever changes one of its attributes puts it back.
     """
     model = double_model(kind)
     if noise:
         noisy = noisy_copy(tiny_model(kind), noise)
         model.load_state_dict(noisy.double().state_dict())
-    return tiny_lm(kind, model=model)
+    return static_lm(kind, model=model) if kind in LLAMA_SHAPED else tiny_lm(kind, model=model)
 
 
 WORDS = Letters([chr(0x100 + id_) for id_ in range(384)])

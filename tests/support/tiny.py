@@ -20,7 +20,9 @@ from transformers import (
     GPT2Config,
     LlamaConfig,
     MambaConfig,
+    MistralConfig,
     PreTrainedTokenizerFast,
+    Qwen2Config,
     Qwen3Config,
 )
 
@@ -31,6 +33,11 @@ KINDS = ("qwen3", "llama", "gemma3", "gpt2", "mamba")
 """Every architecture of :func:`tiny_model`; "mamba" is recurrent."""
 
 ATTENTION_KINDS = KINDS[:-1]
+
+_LLAMA_SHAPED = {"qwen3": Qwen3Config, "llama": LlamaConfig, "qwen2": Qwen2Config, "mistral": MistralConfig}
+
+LLAMA_SHAPED = tuple(_LLAMA_SHAPED)
+"""Those that our own layers can run (engine.models.lean)."""
 
 SLIDING_WINDOW = 8
 """Tokens the sliding layers of the tiny Gemma-3 look back."""
@@ -178,10 +185,10 @@ def tiny_config(kind: str, vocab_size: int, **overrides: Any) -> Any:
         "max_position_embeddings": 512,
         "tie_word_embeddings": False,
     }
-    if kind == "qwen3":
-        return Qwen3Config(**(common | attention | overrides))
-    if kind == "llama":
-        return LlamaConfig(**(common | attention | overrides))
+    if kind == "mistral":
+        attention["sliding_window"] = None
+    if kind in _LLAMA_SHAPED:
+        return _LLAMA_SHAPED[kind](**(common | attention | overrides))
     if kind == "gemma3":
         sliding = {
             "num_hidden_layers": 4,
@@ -250,6 +257,15 @@ def tiny_lm(
         generation_defaults={},
         context_length=info.context_length,
     )
+
+
+def static_lm(kind: str, seed: int = 0, **overrides: Any) -> CausalLM:
+    """A tiny model whose passes run through our own layers, captured."""
+    from engine.models.optimize import optimize
+
+    lm = tiny_lm(kind, seed, **overrides)
+    optimize(lm, "static")
+    return lm
 
 
 def save_folder(path: Path, model: Any, tokenizer: Any) -> Path:

@@ -211,7 +211,7 @@ def test_progress_eject_cancel() -> None:
         ready = ViewState(target=TARGET, phase=Phase.READY)
         picker.show(ready)
         await pilot.pause()
-        assert "538 MB  scripted:target  (float32 on cpu)" in drawn(app)
+        assert "538 MB  scripted:target  (float32 on cpu, eager)" in drawn(app)
         await pilot.press("x")
         assert isinstance(app.asked[-1], EjectModel)
         loading = replace(

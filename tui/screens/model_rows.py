@@ -106,7 +106,7 @@ class ModelRows(OptionList):
 def held_text(info: ModelInfo | None, wanted: str | None) -> str:
     """What holds memory in a role, or what would be loaded."""
     if info is not None:
-        return f"{shown(info.weight_bytes)}  {info.name}  ({info.dtype} on {info.device})"
+        return f"{shown(info.weight_bytes)}  {info.name}  ({info.dtype} on {info.device}, {info.passes})"
     return f"not loaded  {wanted}" if wanted else "none"
 
 

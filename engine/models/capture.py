@@ -1,0 +1,128 @@
+"""A whole pass as one call: no Python, and so no interpreter lock, between its operators."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+Pass = Callable[..., Tensor]
+"""A function of tensors and of lists of tensors."""
+_jit: Any = torch.jit  # untyped
+_cuda: Any = torch.cuda
+_GRAPHS = 32
+"""CUDA graphs held: two or three widths, each at the newest few lengths of two caches."""
+
+
+class Capture(Protocol):
+    """Runs a pass, from its second time on as one call."""
+
+    def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
+        """``whole(*inputs, *held)``.
+
+        Args:
+            key: passes of one key run the same operators.
+            inputs: may be other tensors at each call.
+            held: lists of tensors that stay where they are while the key stays.
+        """
+        ...
+
+
+class Uncaptured:
+    """Runs the operators one by one."""
+
+    def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
+        return whole(*inputs, *held)
+
+
+class Traced:
+    """A trace of torch.jit, for the CPU. Sizes may differ from call to call.
+
+    torch calls it deprecated; what is to replace it needs a compiler on the user's machine.
+    """
+
+    def __init__(self) -> None:
+        self._traces: dict[Hashable, Pass] = {}
+
+    def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
+        # The executor that optimises takes 0.3 s more to begin with, and is no faster here.
+        with warnings.catch_warnings(), _jit.optimized_execution(False):
+            warnings.simplefilter("ignore", DeprecationWarning)
+            if key not in self._traces:
+                with torch.no_grad():
+                    self._traces[key] = _jit.trace(whole, (*inputs, *held), check_trace=False)
+            return self._traces[key](*inputs, *held)
+
+
+class Graphed:
+    """CUDA graphs: a pass costs the host one launch.
+
+    Inputs are copied into tensors that stay in place, and the result is copied out, as the next replay
+    overwrites it.
+
+    Args:
+        record: runs a function once and returns what runs it again.
+    """
+
+    def __init__(self, record: Callable[[Callable[[], None]], Callable[[], None]] | None = None) -> None:
+        self._record = record or _Recorder()
+        self._graphs: OrderedDict[Hashable, tuple[list[Tensor], list[Tensor], Callable[[], None]]]
+        self._graphs = OrderedDict()
+
+    def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
+        shapes = tuple(tensor.shape for tensor in inputs)
+        places = tuple(tensor.data_ptr() for tensors in held for tensor in tensors[:1])
+        full_key = (key, shapes, places)
+        if full_key not in self._graphs:
+            while len(self._graphs) >= _GRAPHS:
+                self._graphs.popitem(last=False)
+            self._graphs[full_key] = self._recorded(whole, inputs, held)
+        self._graphs.move_to_end(full_key)
+        static, result, replay = self._graphs[full_key]
+        for tensor, fresh in zip(static, inputs, strict=True):
+            tensor.copy_(fresh)
+        replay()
+        return result[0].clone()
+
+    def _recorded(
+        self, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]
+    ) -> tuple[list[Tensor], list[Tensor], Callable[[], None]]:
+        static = [tensor.clone() for tensor in inputs]
+        result: list[Tensor] = []
+
+        def run() -> None:
+            result[:] = [whole(*static, *held)]
+
+        return static, result, self._record(run)
+
+
+class _Recorder:
+    """Records CUDA graphs that share one pool of memory."""
+
+    def __init__(self) -> None:
+        self._pool = _cuda.graph_pool_handle()
+
+    def __call__(self, run: Callable[[], None]) -> Callable[[], None]:
+        # Kernels are chosen and compiled at their first run, which no graph may contain.
+        aside = _cuda.Stream()
+        aside.wait_stream(_cuda.current_stream())
+        with _cuda.stream(aside):
+            run()
+            run()
+        _cuda.current_stream().wait_stream(aside)
+        graph = _cuda.CUDAGraph()
+        with _cuda.graph(graph, pool=self._pool):
+            run()
+        replay: Callable[[], None] = graph.replay
+        return replay
+
+
+def capture_for(device: torch.device) -> Capture:
+    """The capture that a device has."""
+    if device.type == "cpu":
+        return Traced()
+    return Graphed() if device.type == "cuda" else Uncaptured()

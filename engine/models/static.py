@@ -1,0 +1,84 @@
+"""Passes through the lean layers, each captured as one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.kv_cache import KVCache
+from engine.models.attention import BLOCK
+from engine.models.capture import Capture, capture_for
+from engine.models.lean import WIDE, LeanForward, Places
+
+_GRAPH_BLOCK = 256
+"""On a GPU a length of the text that is new needs a new graph, so there are fewer of them."""
+
+
+class StaticForward:
+    """Passes of one model through its lean layers.
+
+    Args:
+        lean: the layers.
+        capture: how a pass becomes one call; None: as the device can.
+    """
+
+    def __init__(self, lean: LeanForward, capture: Capture | None = None) -> None:
+        self._lean = lean
+        self._capture = capture or capture_for(lean.device)
+        self.block = _GRAPH_BLOCK if lean.device.type == "cuda" else BLOCK
+        self._cos = self._sin = torch.empty(0)
+        self._like = torch.empty((1, lean.kv_heads, 0, lean.size), dtype=lean.dtype, device=lean.device)
+
+    def logits(self, ids: Tensor, cache: KVCache, keep: int) -> Tensor:
+        n, at = ids.shape[0], len(cache)
+        keys, values = cache.opened(n, self._like)
+        ids, places = self._at_least_two(ids), self._places(at, n, keys[0].shape[2])
+        rows = self._at_least_two(self._span(n - keep, n))
+        inputs = (ids, rows, places.positions, places.cos, places.sin, places.mask)
+        wide = keep >= WIDE
+        logits = self._capture(wide, self._wide if wide else self._narrow, inputs, (keys, values))
+        cache.advance(n)
+        return logits[:keep]
+
+    def extend(self, ids: Tensor, cache: KVCache) -> None:
+        n, at = ids.shape[0], len(cache)
+        keys, values = cache.opened(n, self._like)
+        self._lean.hidden(self._at_least_two(ids), self._places(at, n, keys[0].shape[2]), keys, values)
+        cache.advance(n)
+
+    def _narrow(self, *arguments: Any) -> Tensor:
+        return self._whole(False, *arguments)
+
+    def _wide(self, *arguments: Any) -> Tensor:
+        return self._whole(True, *arguments)
+
+    def _whole(
+        self, wide: bool, ids: Tensor, rows: Tensor, positions: Tensor, cos: Tensor, sin: Tensor,
+        mask: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor],
+    ) -> Tensor:  # fmt: skip
+        hidden = self._lean.hidden(ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
+        return self._lean.logits(hidden.index_select(0, rows), wide)
+
+    def _at_least_two(self, rows: Tensor) -> Tensor:
+        """A single row twice, where two rows take the faster kernel, the one of all widths."""
+        return torch.cat([rows, rows]) if self._lean.turned and rows.shape[0] == 1 else rows
+
+    def _span(self, start: int, end: int) -> Tensor:
+        return torch.arange(start, end, device=self._lean.device)
+
+    def _places(self, start: int, n: int, shown: int) -> Places:
+        """What a pass over n ids from ``start`` on needs, with ``shown`` positions to look at."""
+        lean = self._lean
+        if self._cos.shape[0] < start + n:
+            self._cos, self._sin = lean.rotary(2 * max(start + n, 512))
+        positions = self._span(start, start + n)
+        hidden = self._span(0, shown) > positions[:, None]  # (n, m)
+        mask = torch.zeros(hidden.shape, dtype=lean.dtype, device=lean.device)
+        mask.masked_fill_(hidden, -torch.inf)
+        if n > 1:
+            mask = mask.repeat(lean.shared, 1)
+        cos, sin = self._cos[start : start + n], self._sin[start : start + n]  # (n, 1, D)
+        return Places(self._at_least_two(positions), cos, sin, mask)
