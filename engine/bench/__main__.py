@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import torch
@@ -27,6 +27,7 @@ from engine.bench.report import fenced, json_line, table, written_into
 from engine.bench.rows import ROWS
 from engine.bench.state import Done, State, code_hash, key_of
 from engine.models.devices import fast_bfloat16
+from engine.models.optimize import Optimize
 from engine.models.quiet import quiet
 
 BENCH = "engine"
@@ -36,7 +37,7 @@ DTYPES = ("float32", "bfloat16")
 def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     """Measure and print. Returns the exit status."""
     options = _parser().parse_args(argv)
-    setup = replace(setup or Setup(), repeats=options.repeats)
+    setup = replace(setup or Setup(), repeats=options.repeats, optimize=options.optimize)
     quiet()
     context, load_before = _context(setup), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
@@ -93,6 +94,12 @@ def _parser() -> argparse.ArgumentParser:
         help="decode every prompt N times there and back (default: 1)",
     )
     parser.add_argument(
+        "--optimize",
+        choices=get_args(Optimize),
+        default="auto",
+        help="how our own passes run, as run.optimize (default: auto)",
+    )
+    parser.add_argument(
         "--write", type=Path, metavar="FILE", help="put the table between the marks of this document too"
     )
     parser.add_argument("--json", action="store_true", help="print the JSON line only")
@@ -115,6 +122,7 @@ def _context(setup: Setup) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "target": setup.target,
         "drafter_layers": list(setup.layers),
+        "optimize": setup.optimize,
         "repeats": setup.repeats,
     }
 

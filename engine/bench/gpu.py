@@ -118,7 +118,8 @@ def model_rows(model: CausalLM, budget: Budget, tokens: int) -> Iterator[Row]:
         f"plain decoding / limit of memory bandwidth, {name}",
         _ratio(blocks, "plain", "memory"),
         of_memory,
-        f"{size / 1e6:.0f} MB a token, {size / _ms(blocks, 'memory') / 1e6:.0f} GB/s",
+        f"{size / 1e6:.0f} MB a token, {size / _ms(blocks, 'memory') / 1e6:.0f} GB/s; "
+        f"{model.info.passes} passes",
     )
     yield Row(f"plain decoding, {name}", 1e3 / _ms(blocks, "plain"), "tok/s")
     share, a_round = host_share(blocks, rounds.name)

@@ -11,6 +11,7 @@ from engine.bench.prompts import Prompt
 from engine.bench.report import Row
 from engine.models.causal_lm import CausalLM
 from engine.models.load import describe, load_model
+from engine.models.optimize import Optimize, optimize
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Setup:
     context_k: int = 8
     context_repeats: int = 3
     """Steps and rounds at each of them, on the way there and on the way back."""
+    optimize: Optimize = "auto"
+    """How our own passes run, as ``run.optimize``."""
     repeats: int = 1
     """How often every prompt is decoded there and back."""
 
@@ -81,7 +84,9 @@ class Lab:
 
     def _load(self, name: str, *, peer: bool = False) -> CausalLM:
         if (name, peer) not in self._loaded:
-            self._loaded[name, peer] = load_model(name, device="cpu", dtype=self.dtype)
+            model = load_model(name, device="cpu", dtype=self.dtype)
+            optimize(model, "eager" if peer else self.setup.optimize)
+            self._loaded[name, peer] = model
         return self._loaded[name, peer]
 
 

@@ -43,7 +43,8 @@ def plain_rows(lab: Lab) -> Iterator[Row]:
         f"plain decoding / limit of memory bandwidth, {lab.dtype}",
         median_ratio([block.ratio(ours.name, limit.name) for block in blocks]),
         0.5 if lab.dtype == "bfloat16" else None,
-        f"{size / MB:.0f} MB of weights a token at {speed:.1f} GB/s, read by a {reader.way}",
+        f"{size / MB:.0f} MB of weights a token at {speed:.1f} GB/s, read by a {reader.way}; "
+        f"{lab.target.info.passes} passes",
     )
 
 

@@ -18,6 +18,7 @@ from tokenizers.decoders import ByteLevel
 from engine.bench import peers
 from engine.models.causal_lm import CausalLM
 from engine.models.describe import model_info
+from engine.models.optimize import optimize
 from engine.models.token_text import TokenText
 
 _SMALL = 0.02
@@ -96,7 +97,7 @@ def random_lm(shape: Shape, device: torch.device, dtype: torch.dtype) -> CausalL
     _repeat_newest(network)
     text = numbers(int(shape.config["vocab_size"]))
     info = model_info(network, text, name=shape.name)
-    return CausalLM(
+    model = CausalLM(
         model=network,
         text=text,
         info=info,
@@ -104,6 +105,8 @@ def random_lm(shape: Shape, device: torch.device, dtype: torch.dtype) -> CausalL
         generation_defaults={},
         context_length=info.context_length,
     )
+    optimize(model)
+    return model
 
 
 def numbers(size: int) -> TokenText:

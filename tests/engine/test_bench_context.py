@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from support.tiny import tiny_lm
+from torch import Tensor
 
 from engine.bench.__main__ import main
 from engine.bench.curve import points_table
@@ -17,6 +18,7 @@ from engine.bench.long_context import Point, Walk, beyond, beyond_row, faster, f
 from engine.bench.plot import HEIGHT, WIDTH, Panel, Series, svg, ticks
 from engine.bench.prompts import COPY
 from engine.bench.report import Row
+from engine.kv_cache import KVCache
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -105,7 +107,7 @@ def test_lengths_that_fit() -> None:
     assert fitting((128, 256, 512), 200) == [128, 192]
 
 
-def test_a_walk_stops_where_it_is_told() -> None:
+def test_a_walk_stops_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_lm("llama")
     widths: list[tuple[int, int]] = []
     cache_lengths: list[int] = []
@@ -113,12 +115,12 @@ def test_a_walk_stops_where_it_is_told() -> None:
     walk = Walk(model, [40, 41, 42, 43, 50, 51], 200, 3)
     forward = model.forward
 
-    def seen(ids, cache, keep):  # type: ignore[no-untyped-def]
+    def seen(ids: list[int] | Tensor, cache: KVCache, keep: int) -> Tensor:
         cache_lengths.append(len(cache))
         widths.append((len(ids), keep))
         return forward(ids, cache, keep)
 
-    model.forward = seen  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "forward", seen)
     for context in (64, 128, 64):
         cache_lengths.clear()
         widths.clear()

@@ -122,7 +122,9 @@ def test_a_real_drafter_has_no_such_word() -> None:
     summary = summary_rows(facts, measures)
     assert "synthetic" not in str(summary)
     words = dict(summary)["drafter"]
-    assert words.startswith("hybrid with small (134.5M parameters, float32 on cpu, eager passes), 5 tokens a round")
+    assert words.startswith(
+        "hybrid with small (134.5M parameters, float32 on cpu, eager passes), 5 tokens a round"
+    )
     assert words.endswith("after at least 3 equal tokens, also in earlier answers")
 
 
