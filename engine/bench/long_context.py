@@ -233,18 +233,17 @@ class Attention:
     @torch.inference_mode()
     def ms(self, context: int, rows: int) -> float:
         """Milliseconds of all layers for the last ``rows`` of ``context`` positions."""
-        shared = self._heads // self._groups
-        mask = None
-        if rows == 1:  # the heads that share keys make one tile: the same numbers, and faster
-            query = torch.rand(1, self._groups, shared, self._size, **self._like)
-        else:
-            query = torch.rand(1, self._heads, rows, self._size, **self._like)
-            mask = torch.ones(rows, context, dtype=torch.bool, device=query.device).tril(context - rows)
+        query, mask = self._asked(context, rows)
         start = time.perf_counter_ns()
         for keys, values in self._layers:
-            self._attend(query, keys[:, :, :context], values[:, :, :context], mask)
+            scaled_dot_product_attention(query, keys[:, :, :context], values[:, :, :context], attn_mask=mask)
         return (time.perf_counter_ns() - start) / 1e6
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        grouped = query.shape[1] != keys.shape[1]
-        return scaled_dot_product_attention(query, keys, values, attn_mask=mask, enable_gqa=grouped)
+    def _asked(self, context: int, rows: int) -> tuple[Tensor, Tensor | None]:
+        """Queries, the heads that share keys as one tile, which is the fastest form; and their mask."""
+        shared = self._heads // self._groups
+        query = torch.rand(1, self._groups, shared * rows, self._size, **self._like)
+        if rows == 1:
+            return query, None
+        seen = torch.ones(rows, context, dtype=torch.bool, device=query.device).tril(context - rows)
+        return query, torch.where(seen, 0.0, -torch.inf).to(query.dtype).repeat(shared, 1)

@@ -9,7 +9,7 @@ from math import ceil, log10
 
 WIDTH, HEIGHT = 460, 300
 """Of a panel."""
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 36, 76
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 32, 36, 76
 _COLUMNS = 2
 COLOURS = ("#1f5fa8", "#c2571a", "#3c7d3c", "#7a4b9a")
 """All of them dark enough on white."""
