@@ -105,7 +105,8 @@ def model_rows(model: CausalLM, budget: Budget, tokens: int) -> Iterator[Row]:
     known = plain.decode(PROMPT, tokens + K + 1).ids
     rounds = arms.synthetic(model, K, [*PROMPT, *known])
     blocks = budget.blocks([plain, rounds, generate, limit], tokens)
-    del reader, limit
+    speeds = reader.speeds
+    del reader, limit  # a buffer as large as the weights
     over_generate, of_memory = AT_LEAST.get(name, (None, None))
     told = f"{_ms(blocks, 'plain'):.2f} ms a token against {_ms(blocks, generate.name):.2f}"
     yield ratio_row(
@@ -118,8 +119,7 @@ def model_rows(model: CausalLM, budget: Budget, tokens: int) -> Iterator[Row]:
         f"plain decoding / limit of memory bandwidth, {name}",
         _ratio(blocks, "plain", "memory"),
         of_memory,
-        f"{size / 1e6:.0f} MB a token, {size / _ms(blocks, 'memory') / 1e6:.0f} GB/s; "
-        f"{model.info.passes} passes",
+        f"{size / 1e6:.0f} MB a token; read at {speeds} GB/s; {model.info.passes} passes",
     )
     yield Row(f"plain decoding, {name}", 1e3 / _ms(blocks, "plain"), "tok/s")
     share, a_round = host_share(blocks, rounds.name)

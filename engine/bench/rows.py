@@ -38,12 +38,11 @@ def plain_rows(lab: Lab) -> Iterator[Row]:
     )
     blocks = interleave([ours, theirs, limit], lab.ids(setup.chat), setup.chat_tokens, setup.repeats)
     yield _speed_row(lab, "plain decoding / transformers generate", blocks, ours, theirs, at_least=1.3)
-    speed = reader.size / fmean(block.ms(limit.name) for block in blocks) / 1e6
     yield ratio_row(
         f"plain decoding / limit of memory bandwidth, {lab.dtype}",
         median_ratio([block.ratio(ours.name, limit.name) for block in blocks]),
         0.5 if lab.dtype == "bfloat16" else None,
-        f"{size / MB:.0f} MB of weights a token at {speed:.1f} GB/s, read by a {reader.way}; "
+        f"{size / MB:.0f} MB of weights a token; read at {reader.speeds} GB/s; "
         f"{lab.target.info.passes} passes",
     )
 
@@ -113,11 +112,11 @@ def memory_rows(lab: Lab) -> Iterator[Row]:
 
 
 ROWS: Mapping[str, Measure] = {
-    "plain": Measure(plain_rows, 30),
-    "lookup": Measure(lookup_rows, 120),
-    "drafter": Measure(drafter_rows, 80),
-    "memory": Measure(memory_rows, 60),
-    "context": Measure(context_rows, 60),
+    "plain": Measure(plain_rows, 25),
+    "lookup": Measure(lookup_rows, 90),
+    "drafter": Measure(drafter_rows, 100),
+    "memory": Measure(memory_rows, 50),
+    "context": Measure(context_rows, 30),
 }
 """Every group of measures by its name."""
 
