@@ -39,23 +39,35 @@ class Uncaptured:
         return whole(*inputs, *held)
 
 
+_traces: dict[Hashable, Pass] = {}
+
+
 class Traced:
     """A trace of torch.jit, for the CPU. Sizes may differ from call to call.
 
-    torch calls it deprecated; what is to replace it needs a compiler on the user's machine.
+    torch never forgets a trace, so there is one for all models of a shape, and the weights must be among
+    ``held``. It calls traces deprecated; what is to replace them needs a compiler on the user's machine.
     """
-
-    def __init__(self) -> None:
-        self._traces: dict[Hashable, Pass] = {}
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
         # The executor that optimises takes 0.3 s more to begin with, and is no faster here.
         with warnings.catch_warnings(), _jit.optimized_execution(False):
             warnings.simplefilter("ignore", DeprecationWarning)
-            if key not in self._traces:
-                with torch.no_grad():
-                    self._traces[key] = _jit.trace(whole, (*inputs, *held), check_trace=False)
-            return self._traces[key](*inputs, *held)
+            if key not in _traces:
+                _traces[key] = _traced(whole, (*inputs, *held))
+            return _traces[key](*inputs, *held)
+
+
+def _traced(whole: Pass, arguments: Sequence[Any]) -> Pass:
+    cell = [whole]
+
+    def run(*arguments: Any) -> Tensor:
+        return cell[0](*arguments)
+
+    with torch.no_grad():
+        traced: Pass = _jit.trace(run, tuple(arguments), check_trace=False)
+    cell.clear()  # the trace holds on to what it was made of, and that to a model
+    return traced
 
 
 class Graphed:

@@ -14,8 +14,8 @@ alone (rotary tables, masks) is made outside, once a pass. Three choices were me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -83,6 +83,19 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """Everything a pass multiplies with."""
+
+    table: Tensor
+    """The embedding.  # (V, M)"""
+    layers: tuple[Layer, ...]
+    norm: Norm
+    head: Projection
+    wide_head: Projection
+    """The same, for many rows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """What a pass takes that depends on its positions alone."""
 
@@ -116,35 +129,39 @@ class LeanForward:
         self.size: int = first.head_dim
         self.shared = self.heads // self.kv_heads
         self.dtype, self.device = model.dtype, model.device
-        self._scale: float = first.scaling
+        self.scale: float = first.scaling
         self._rotary: Any = model.model.rotary_emb
         on_cpu = self.device.type == "cpu"
         self.turned = on_cpu and self.dtype == torch.bfloat16
         """Whether one row is fed twice."""
-        self._table = model.get_input_embeddings().weight.detach()
-        self.layers = [self._layer(layer) for layer in model.model.layers]
-        self._norm = self._norm_of(model.model.norm)
         head = model.get_output_embeddings()
-        self._head = _projection(head, self.turned)
+        self.weights = Weights(
+            table=model.get_input_embeddings().weight.detach(),
+            layers=tuple(self._layer(layer) for layer in model.model.layers),
+            norm=self._norm_of(model.model.norm),
+            head=_projection(head, self.turned),
+            wide_head=_projection(head, self.turned or on_cpu),
+        )
         # One layer compiled once serves all of them, at every length.
         self._through = torch.compile(self._layer_rows, dynamic=True) if compiled else self._layer_rows
-        self._wide_head = _projection(head, self.turned or on_cpu)
 
-    def hidden(self, ids: Tensor, at: Places, keys: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
+    def hidden(
+        self, weights: Weights, ids: Tensor, at: Places, keys: Sequence[Tensor], values: Sequence[Tensor]
+    ) -> Tensor:
         """The rows that the output matrix is applied to; writes keys and values.  # (n, M)
 
         Args:
             ids: of n consecutive positions.  # (n,)
             keys, values: of each layer, up to the positions shown.  # (1, G, m, D)
         """
-        x = embedding(ids, self._table)  # (n, M)
-        for layer, k, v in zip(self.layers, keys, values, strict=True):
+        x = embedding(ids, weights.table)  # (n, M)
+        for layer, k, v in zip(weights.layers, keys, values, strict=True):
             x = self._through(layer, x, at, k, v)
-        return self._norm(x)
+        return weights.norm(x)
 
-    def logits(self, hidden: Tensor, wide: bool) -> Tensor:
+    def logits(self, weights: Weights, hidden: Tensor, wide: bool) -> Tensor:
         """(r, M) -> (r, V)"""
-        return self._wide_head(hidden) if wide else self._head(hidden)
+        return weights.wide_head(hidden) if wide else weights.head(hidden)
 
     def rotary(self, count: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the first positions, the first half of the sines negated.  # (count, 1, D)"""
@@ -172,7 +189,7 @@ class LeanForward:
         fresh = projected.narrow(1, heads + kv_heads, kv_heads).transpose(0, 1)  # (G, n, D)
         values.index_copy_(2, at.positions, fresh[None])
         tile = turned.narrow(0, 0, heads).reshape(1, kv_heads, -1, size)  # (1, G, shared * n, D)
-        mixed = scaled_dot_product_attention(tile, keys, values, attn_mask=at.mask, scale=self._scale)
+        mixed = scaled_dot_product_attention(tile, keys, values, attn_mask=at.mask, scale=self.scale)
         return mixed.view(heads, -1, size).transpose(0, 1).reshape(-1, heads * size)  # (n, H * D)
 
     def _layer(self, layer: Any) -> Layer:
@@ -202,6 +219,42 @@ class LeanForward:
         weight, on_cpu = norm.weight.detach(), self.device.type == "cpu"
         held = torch.cat([weight, weight]) if on_cpu else weight
         return Norm(held, weight.shape[0], norm.variance_epsilon, on_cpu)
+
+
+def tensors_of(part: Any) -> list[Tensor]:
+    """The tensors of a dataclass and of those it holds, in order."""
+    if isinstance(part, Tensor):
+        return [part]
+    return [tensor for held in _parts(part) for tensor in tensors_of(held)]
+
+
+def shape_of(part: object) -> Hashable:
+    """All that a pass depends on but the numbers in its tensors."""
+    if isinstance(part, Tensor):
+        return part.dtype, tuple(part.shape)
+    if isinstance(part, LeanForward):
+        return part.heads, part.kv_heads, part.size, part.scale, part.turned, shape_of(part.weights)
+    if isinstance(part, tuple) or is_dataclass(part):
+        return (type(part), *(shape_of(held) for held in _parts(part)))
+    assert isinstance(part, Hashable)
+    return part
+
+
+def with_tensors(part: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same with other tensors, in the order of ``tensors_of``."""
+    if isinstance(part, Tensor):
+        return next(tensors)
+    if isinstance(part, tuple):
+        return tuple(with_tensors(held, tensors) for held in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{f.name: with_tensors(getattr(part, f.name), tensors) for f in fields(part)})
+    return part
+
+
+def _parts(part: Any) -> Iterable[Any]:
+    if isinstance(part, tuple):
+        return part
+    return [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else []
 
 
 def why_not(model: PreTrainedModel) -> str | None:

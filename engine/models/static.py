@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.kv_cache import KVCache
 from engine.models.attention import BLOCK
 from engine.models.capture import Capture, capture_for
-from engine.models.lean import WIDE, LeanForward, Places
+from engine.models.lean import WIDE, LeanForward, Places, shape_of, tensors_of, with_tensors
 
 _GRAPH_BLOCK = 256
 """On a GPU a length of the text that is new needs a new graph, so there are fewer of them."""
@@ -29,6 +29,8 @@ class StaticForward:
         self._lean = lean
         self._capture = capture or capture_for(lean.device)
         self.block = _GRAPH_BLOCK if lean.device.type == "cuda" else BLOCK
+        self._weights = tensors_of(lean.weights)
+        self._shape = shape_of(lean)
         self._cos = self._sin = torch.empty(0)
         self._like = torch.empty((1, lean.kv_heads, 0, lean.size), dtype=lean.dtype, device=lean.device)
 
@@ -39,14 +41,16 @@ class StaticForward:
         rows = self._at_least_two(self._span(n - keep, n))
         inputs = (ids, rows, places.positions, places.cos, places.sin, places.mask)
         wide = keep >= WIDE
-        logits = self._capture(wide, self._wide if wide else self._narrow, inputs, (keys, values))
+        held = (keys, values, self._weights)
+        logits = self._capture((self._shape, wide), self._wide if wide else self._narrow, inputs, held)
         cache.advance(n)
         return logits[:keep]
 
     def extend(self, ids: Tensor, cache: KVCache) -> None:
         n, at = ids.shape[0], len(cache)
         keys, values = cache.opened(n, self._like)
-        self._lean.hidden(self._at_least_two(ids), self._places(at, n, keys[0].shape[2]), keys, values)
+        places = self._places(at, n, keys[0].shape[2])
+        self._lean.hidden(self._lean.weights, self._at_least_two(ids), places, keys, values)
         cache.advance(n)
 
     def _narrow(self, *arguments: Any) -> Tensor:
@@ -57,10 +61,14 @@ class StaticForward:
 
     def _whole(
         self, wide: bool, ids: Tensor, rows: Tensor, positions: Tensor, cos: Tensor, sin: Tensor,
-        mask: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor],
+        mask: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor], tensors: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        hidden = self._lean.hidden(ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
-        return self._lean.logits(hidden.index_select(0, rows), wide)
+        lean, weights = self._lean, self._lean.weights
+        if torch._C._get_tracing_state():
+            # They become inputs, so that the trace serves every model of this shape.
+            weights = with_tensors(weights, iter(tensors))
+        hidden = lean.hidden(weights, ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
+        return lean.logits(weights, hidden.index_select(0, rows), wide)
 
     def _at_least_two(self, rows: Tensor) -> Tensor:
         """A single row twice, where two rows take the faster kernel, the one of all widths."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,11 +14,12 @@ from torch import Tensor
 
 from engine.errors import ConfigError
 from engine.kv_cache import KVCache
+from engine.models import capture as capture_module
 from engine.models import optimize as optimize_module
 from engine.models.capture import Capture, Graphed, Traced, Uncaptured
 from engine.models.devices import fast_bfloat16
 from engine.models.forward import EagerForward, Forward
-from engine.models.lean import WIDE, LeanForward, why_not
+from engine.models.lean import WIDE, LeanForward, tensors_of, why_not
 from engine.models.optimize import optimize
 from engine.models.static import StaticForward
 
@@ -97,7 +100,7 @@ def test_the_models_own_parameters_stay(kind: str) -> None:
     lean = LeanForward(model)
     for name, weight in model.named_parameters():
         assert torch.equal(weight, before[name]), name
-    for layer, ours in zip(model.model.layers, lean.layers, strict=True):
+    for layer, ours in zip(model.model.layers, lean.weights.layers, strict=True):
         storage = ours.qkv.weight.untyped_storage().data_ptr()
         for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
             assert part.weight.untyped_storage().data_ptr() == storage
@@ -131,6 +134,32 @@ def test_a_pass_that_fails_leaves_the_cache_as_long_as_it_was() -> None:
     other = wanted.new_cache()
     wanted.extend(IDS[:10].tolist(), other)
     assert torch.equal(lm.forward([5], cache, 1), wanted.forward([5], other, 1))
+
+
+def test_a_model_that_goes_takes_its_weights_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch keeps every trace for ever, so the weights must be no part of it."""
+    monkeypatch.setattr(capture_module, "_traces", {})
+    model = _model("llama")
+    way = StaticForward(lean := LeanForward(model))
+    _logits(way, model.config)
+    assert len(capture_module._traces) == 2
+    weights = [weakref.ref(tensor) for tensor in (*model.parameters(), *tensors_of(lean.weights))]
+    del model, way, lean
+    gc.collect()
+    assert not [1 for weight in weights if weight() is not None]
+
+
+def test_a_trace_serves_every_model_of_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_module, "_traces", {})
+    for seed in (0, 1):
+        model = _model("llama", seed=seed)
+        wanted = _logits(EagerForward(model), model.config)
+        for one, other in zip(_logits(StaticForward(LeanForward(model)), model.config), wanted, strict=True):
+            assert torch.allclose(one, other, atol=2e-4)
+    assert len(capture_module._traces) == 2
+    other_shape = _model("llama", num_key_value_heads=1)
+    _logits(StaticForward(LeanForward(other_shape)), other_shape.config)
+    assert len(capture_module._traces) == 4
 
 
 class TestGraphed:
@@ -236,7 +265,8 @@ class TestOptimize:
     def test_layers_that_are_not_the_models_are_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A model of a family may differ in what nobody thought of: its logits tell."""
         lm = tiny_lm("llama")
-        monkeypatch.setattr(LeanForward, "logits", lambda self, hidden, wide: self._head(hidden * 1.01))
+        monkeypatch.setattr(capture_module, "_traces", {})
+        monkeypatch.setattr(LeanForward, "logits", lambda self, held, rows, wide: held.head(rows * 1.01))
         assert "other logits than transformers' own (relative error 0.01)" in optimize(lm)
         assert lm.info.passes == "eager"
 
@@ -244,6 +274,7 @@ class TestOptimize:
         def broken(*_: object) -> None:
             raise RuntimeError("no kernel\nhere")
 
+        monkeypatch.setattr(capture_module, "_traces", {})
         monkeypatch.setattr(LeanForward, "logits", broken)
         assert optimize(tiny_lm("llama")) == "eager: our layers do not run here (no kernel)"
 
