@@ -175,7 +175,6 @@ class Walk:
         ours, alone = self._step(context, 1.0), self._attention.ms(context, 1)
         penalised = self._step(context, PENALTY)
         block, block_alone = self._round(context), self._attention.ms(context + self._k, rows)
-        self._cache.truncate(context)  # the newest token was fed: it is part of the text, what follows is not
         return {
             "step": ours[0],
             "step_host": ours[1],
