@@ -8,10 +8,12 @@ TORCH_INDEX ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STATE := $(VENV)/bench.jsonl
+FRESH ?=
 PIP_FLAGS := --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-browser check format bench soak demo screenshots clean model
+.PHONY: help run test test-browser check format bench gpu-bench soak demo screenshots clean model
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\): .*## \(.*\)$$/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -36,9 +38,14 @@ format: $(STAMP) ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) model ## Measure speed and memory on this machine
-	$(BIN)/python -m engine.bench
-	$(BIN)/python -m tui.bench
+# Both share the state, which the second one removes: a bench that was stopped is gone on with.
+# `make bench FRESH=1` begins anew.
+bench: $(STAMP) model ## Measure speed and memory on this machine; goes on where it was stopped
+	$(BIN)/python -m engine.bench --state $(BENCH_STATE) --keep $(if $(FRESH),--fresh)
+	$(BIN)/python -m tui.bench --state $(BENCH_STATE)
+
+gpu-bench: $(STAMP) ## Measure speed on a CUDA device, on random weights of real shapes
+	$(BIN)/python -m engine.bench.gpu
 
 soak: $(STAMP) model ## Run the long tests
 	$(BIN)/python -m pytest -q -m soak

@@ -145,6 +145,7 @@ def test_targets_of_make() -> None:
         "check",
         "format",
         "bench",
+        "gpu-bench",
         "soak",
         "demo",
         "clean",

@@ -1,6 +1,7 @@
 """``python -m engine.bench``: speed and memory on this machine, against transformers and against the limits.
 
 A table on stdout, then one JSON line. The exit status says whether it ran, not whether the limits were met.
+What is finished is kept: a run that was stopped is gone on with by the same command.
 """
 
 from __future__ import annotations
@@ -10,58 +11,73 @@ import os
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import torch
 
-from engine.bench import peers
-from engine.bench.report import Row, fenced, json_line, line, table, written_into
-from engine.bench.rows import ROWS, Lab, Setup
+import engine
+from engine.bench import curve, peers
+from engine.bench.jobs import STOPPED, Job, add_options, run_jobs, state_path
+from engine.bench.lab import Labs, Setup
+from engine.bench.report import fenced, json_line, table, written_into
+from engine.bench.rows import ROWS
+from engine.bench.state import Done, State, code_hash, key_of
 from engine.models.devices import fast_bfloat16
+from engine.models.optimize import Optimize
 from engine.models.quiet import quiet
 
+BENCH = "engine"
 DTYPES = ("float32", "bfloat16")
 
 
 def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     """Measure and print. Returns the exit status."""
     options = _parser().parse_args(argv)
-    setup = replace(setup or Setup(), repeats=options.repeats)
+    setup = replace(setup or Setup(), repeats=options.repeats, optimize=options.optimize)
     quiet()
-    wanted = [
-        (name, dtype)
-        for dtype in DTYPES
-        for name in ROWS
-        if not options.only or {name, f"{name}-{dtype}"} & set(options.only)
-    ]
-    rows: list[Row] = []
-    context = _context(setup)
-    start = time.monotonic()
+    context, load_before = _context(setup), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
-        for dtype in DTYPES:
-            lab = Lab(setup, dtype, Path(scratch))
-            for name in (name for name, its_dtype in wanted if its_dtype == dtype):
-                sys.stderr.write(f"[{time.monotonic() - start:4.0f} s] {name}, {dtype}\n")
-                for row in ROWS[name](lab):
-                    rows.append(row)
-                    sys.stderr.write(f"         {line(row)}\n")  # a run that is ended keeps what it measured
-            context["k"] |= {f"{name}-{dtype}": k for name, k in lab.chosen.items()}
-    context["seconds"] = round(time.monotonic() - start, 1)
-    context["load_average_after"] = os.getloadavg()[0]
-    text = _preamble(context) + table(rows) + "\n"
+        jobs = _jobs(setup, Path(scratch), options.only)
+        what = {
+            **context,
+            "bench": BENCH,
+            "setup": asdict(setup),
+            "code": code_hash(engine),
+            "only": options.only,
+        }
+        state = State(state_path(options, BENCH), key_of(what), [job.name for job in jobs])
+        if options.fresh:
+            state.drop()
+        try:
+            done = run_jobs(jobs, state, sys.stderr.write)
+        except KeyboardInterrupt:
+            return STOPPED
+    context["seconds"] = round(sum(each.seconds for each in done), 1)
+    context |= {"load_average_before": load_before, "load_average_after": os.getloadavg()[0]}
+    rows = [row for each in done for row in each.rows]
     if options.write:
-        options.write.write_text(
-            written_into(options.write.read_text("utf-8"), fenced(text)), encoding="utf-8"
-        )
+        _write(options.write, context, done)
     if not options.json:
-        sys.stdout.write(text)
+        sys.stdout.write(f"{_preamble(context)}{table(rows)}\n")
     sys.stdout.write(json_line(rows, context) + "\n")
+    if not options.keep:
+        state.drop()
     return 0
+
+
+def _jobs(setup: Setup, scratch: Path, only: Sequence[str] | None) -> list[Job]:
+    """The measures that are asked for, number format by number format."""
+    labs = Labs(setup, scratch)
+
+    def job(name: str, dtype: str) -> Job:
+        return Job(f"{name}-{dtype}", ROWS[name].seconds, lambda: ROWS[name].rows(labs.of(dtype)))
+
+    wanted = [job(name, dtype) for dtype in DTYPES for name in ROWS]
+    return [each for each in wanted if not only or {each.name, each.name.rpartition("-")[0]} & set(only)]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,9 +94,16 @@ def _parser() -> argparse.ArgumentParser:
         help="decode every prompt N times there and back (default: 1)",
     )
     parser.add_argument(
+        "--optimize",
+        choices=get_args(Optimize),
+        default="auto",
+        help="how our own passes run, as run.optimize (default: auto)",
+    )
+    parser.add_argument(
         "--write", type=Path, metavar="FILE", help="put the table between the marks of this document too"
     )
     parser.add_argument("--json", action="store_true", help="print the JSON line only")
+    add_options(parser, BENCH)
     return parser
 
 
@@ -97,12 +120,24 @@ def _context(setup: Setup) -> dict[str, Any]:
         "cores": psutil.cpu_count(logical=False),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "threads": torch.get_num_threads(),
-        "load_average_before": os.getloadavg()[0],
         "target": setup.target,
         "drafter_layers": list(setup.layers),
+        "optimize": setup.optimize,
         "repeats": setup.repeats,
-        "k": {},
     }
+
+
+def _write(document: Path, context: dict[str, Any], done: Sequence[Done]) -> None:
+    """Put what was measured between the marks of a document; what was not measured stays as it is there."""
+    text = document.read_text("utf-8")
+    about_context = [row for each in done if any(row.points for row in each.rows) for row in each.rows]
+    others = [row for each in done for row in each.rows if row not in about_context]
+    if others:
+        text = written_into(text, fenced(f"{_preamble(context)}{table(others)}"))
+    if about_context:
+        block = curve.markdown(about_context, document, _preamble(context))
+        text = written_into(text, block, curve.NAME)
+    document.write_text(text, encoding="utf-8")
 
 
 def _processor() -> str:

@@ -10,9 +10,11 @@ from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.bench import peers
 from engine.bench.clock import CommitClock, Timed
+from engine.config_tables import DraftConfig
 from engine.drafters.base import Drafter, DrafterContext
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.synthetic import SyntheticDrafter
 from engine.draws import Draws
 from engine.events import Round, Settings
 from engine.kv_cache import KVCache
@@ -51,7 +53,7 @@ def plain(target: CausalLM) -> Arm:
 
     def decode(prompt: Sequence[int], tokens: int) -> Timed:
         answer, cache = _begin(target, prompt, tokens, 0)
-        decoder = PlainDecoder(target, cache, Law(GREEDY), Draws(0), _stamps())
+        decoder = PlainDecoder(target, cache, Law(GREEDY), Draws(0), stamps())
         clock = CommitClock()
         for number in range(1, tokens + 1):
             decoder.step(answer, number)
@@ -74,6 +76,18 @@ def drafted(target: CausalLM, model: CausalLM, k: int) -> Arm:
     return _speculative("drafter", target, k, ModelDrafter(DrafterContext(target, model, common_ids, True)))
 
 
+def synthetic(target: CausalLM, k: int, known: Sequence[int]) -> Arm:
+    """This engine with drafts that cost nothing and are right as often as the method's default says.
+
+    Args:
+        known: the prompt and what plain decoding writes after it.
+    """
+    options = DraftConfig(method="synthetic")
+    drafter = SyntheticDrafter(DrafterContext(target, None, target.vocab_size, True, options))
+    drafter.foretell(known)
+    return _speculative("synthetic", target, k, drafter)
+
+
 def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
     def decode(prompt: Sequence[int], tokens: int) -> Timed:
         answer, cache = _begin(target, prompt, tokens, k)
@@ -89,7 +103,7 @@ def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
             draws=Draws(0),
             num_draft_tokens=k,
             settings_id=1,
-            stamp=_stamps(),
+            stamp=stamps(),
         )
         clock = CommitClock()
         rounds: list[Round] = []
@@ -101,9 +115,20 @@ def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
     return Arm(name, decode)
 
 
+# transformers' own loops call the model's own forward pass: they take models that nothing was packed of.
+
+
 def transformers_plain(target: CausalLM) -> Arm:
     """transformers' ``generate`` on the same weights."""
     return Arm("transformers", lambda prompt, tokens: peers.generate(target.model, prompt, tokens))
+
+
+def transformers_lookup(target: CausalLM, k: int) -> Arm:
+    """transformers' prompt lookup on the same weights."""
+    return Arm(
+        f"transformers' lookup with K = {k}",
+        lambda prompt, tokens: peers.generate(target.model, prompt, tokens, lookup=k),
+    )
 
 
 def transformers_assisted(target: CausalLM, model: CausalLM, k: int | None) -> Arm:
@@ -124,6 +149,7 @@ def _begin(target: CausalLM, prompt: Sequence[int], tokens: int, k: int) -> tupl
     return Answer(prompt, target.text, Limits(tokens, target.context_length)), cache
 
 
-def _stamps() -> Callable[[], tuple[int, int]]:
+def stamps() -> Callable[[], tuple[int, int]]:
+    """Gives each event its ``seq`` and ``t_ns``; nobody reads them here."""
     count = itertools.count()
     return lambda: (next(count), 0)

@@ -31,6 +31,18 @@ def import_all(folder: Path) -> None:
         AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
 
 
+def random_network(config: Mapping[str, Any], device: torch.device, dtype: torch.dtype) -> Any:
+    """A causal LM with random weights, made on the device.
+
+    Args:
+        config: entries of its configuration, "model_type" among them.
+    """
+    with torch.device(device):
+        network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=dtype)
+    network.requires_grad_(False)
+    return network.eval()
+
+
 class _Stream:
     """What ``generate`` calls: once with the prompt, then at each commit."""
 
@@ -48,18 +60,27 @@ class _Stream:
 
 
 def generate(
-    model: Any, prompt: Sequence[int], tokens: int, *, assistant: Any = None, k: int | None = None
+    model: Any,
+    prompt: Sequence[int],
+    tokens: int,
+    *,
+    assistant: Any = None,
+    k: int | None = None,
+    lookup: int | None = None,
 ) -> Timed:
-    """Greedy ``generate`` of a transformers model, EOS off; assisted generation if an assistant is given.
+    """Greedy ``generate`` of a transformers model, EOS off.
 
     Args:
+        assistant: drafts, in assisted generation.
         k: draft tokens a round, always that many; None leaves transformers' defaults (up to 20, fewer where
-        the
-            assistant is unsure).
+            the assistant is unsure).
+        lookup: draft tokens a round of prompt lookup, at most; None: no lookup.
     """
     clock = CommitClock()
     ids = torch.tensor([list(prompt)], device=model.device)
-    more = {} if assistant is None else {"assistant_model": assistant}
+    more: dict[str, Any] = {} if assistant is None else {"assistant_model": assistant}
+    if lookup is not None:
+        more["prompt_lookup_num_tokens"] = lookup
     with ExitStack() as stack:
         for each in filter(None, (model, assistant)):
             stack.enter_context(_generation(each, {"eos_token_id": None, "pad_token_id": 0}))

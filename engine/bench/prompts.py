@@ -1,8 +1,8 @@
 """The texts that are measured: fixed, in our own words, the same on every machine.
 
-``COPY`` asks for answers that repeat much of the prompt, which is where looking up pays; ``CHAT`` asks for
-new text. ``TUNING_COPY`` and ``TUNING_CHAT`` choose K and nothing else, so that no K is chosen on the texts
-it is judged by.
+``COPY`` asks for answers that repeat much of the prompt and ``EDIT`` for the prompt with changes all over it,
+which is where looking up pays; ``CHAT`` asks for new text. ``TUNING_COPY`` and ``TUNING_CHAT`` choose K and
+nothing else, so that no K is chosen on the texts it is judged by.
 """
 
 from __future__ import annotations
@@ -118,6 +118,44 @@ _MUSEUM = (
     "five."
 )
 
+_BASKET = """\
+```python
+class Basket:
+    def __init__(self):
+        self.items = {}
+
+    def add(self, name, price):
+        if price < 0:
+            raise ValueError("price must not be negative")
+        self.items[name] = price
+
+    def remove(self, name):
+        if name not in self.items:
+            raise KeyError("there is no such item")
+        del self.items[name]
+
+    def total(self):
+        return sum(self.items.values())
+
+    def most_expensive(self):
+        return max(self.items, key=self.items.get)
+```"""
+
+_BAKERY = (
+    "The bakery on the corner opens at six. Erly in the morning the smell of fresh bred fills the hole "
+    "street, and the first peple wait at the door. The baker has worked their for thirty years and nows "
+    "every one of them by name. On Saturdays he bakes a cake with appels, and it is always gone befor "
+    "noon. In the afternoon the shop is quite, and his dauter does the accounts at the small table near "
+    "the window."
+)
+
+_MEETING = (
+    "On Monday the club meets in the small hall at seven. Anna brings the chairs, and Peter opens the "
+    "door. On Monday there is also tea, which Anna makes in the kitchen. Whoever comes late on Monday has "
+    "to stand, because Peter counts the chairs before. The next talk on Monday is about bees, and Anna "
+    "has asked a man who keeps them. Peter will show his pictures."
+)
+
 COPY = (
     _ask(
         "rename-account",
@@ -134,6 +172,28 @@ COPY = (
     _ask("repeat-harbour", f"Repeat the following text exactly, word for word.\n\n{_HARBOUR}"),
     _ask("repeat-garden", f"Repeat the following text exactly, word for word.\n\n{_GARDEN}"),
 )
+
+EDIT = (
+    _ask(
+        "edit-basket",
+        "Write a Python class for a shopping basket.",
+        _BASKET,
+        "Rename the class to Cart and the method total to cost. Write out the whole class again.",
+    ),
+    _ask(
+        "correct-bakery",
+        "Correct the spelling.\n\nThe shop closes at six. Erly in the morning nobody nows why it is quite.",
+        "The shop closes at six. Early in the morning nobody knows why it is quiet.",
+        f"Correct the spelling.\n\n{_BAKERY}",
+    ),
+    _ask(
+        "change-meeting",
+        "Write about the meeting of the club.",
+        _MEETING,
+        "The meeting is on Friday now. Write out the whole text again, with Friday in the place of Monday.",
+    ),
+)
+"""Worded so that even the built-in model makes an edit of them; what it writes was read, not timed."""
 
 CHAT = (
     _ask("story", "Tell me a story about a brave knight who is afraid of the dark."),
@@ -157,4 +217,4 @@ TUNING_CHAT = (
     _ask("robot", "Write a short story about a robot that wants to become a gardener."),
 )
 
-ALL = (*COPY, *CHAT, *TUNING_COPY, *TUNING_CHAT)
+ALL = (*COPY, *EDIT, *CHAT, *TUNING_COPY, *TUNING_CHAT)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.bench.timing import Estimate
+if TYPE_CHECKING:
+    from engine.bench.timing import Estimate
 
 MEASURED = "measured"
 """Name of the place in ``docs/measured.md`` for this bench's table."""
-"""Marks in a document, around what the bench writes into it."""
 _HEADINGS = ("measure", "limit", "measured", "interval", "", "")
 
 
@@ -30,6 +30,10 @@ class Row:
     """95 % interval, where there are several measurements."""
     high: float | None = None
     note: str = ""
+    k: int | None = None
+    """Draft tokens a round, where it is about rounds."""
+    points: tuple[Mapping[str, float], ...] = ()
+    """The measurements behind it, where it stands for a curve."""
 
     @property
     def status(self) -> str:
@@ -42,9 +46,16 @@ class Row:
         return "PASS" if good else "SHORT"
 
 
-def ratio_row(name: str, estimate: Estimate, at_least: float, note: str) -> Row:
+def ratio_row(name: str, estimate: Estimate, at_least: float | None, note: str, k: int | None = None) -> Row:
     """A row for how many times as fast something is."""
-    return Row(name, estimate.value, "x", at_least=at_least, low=estimate.low, high=estimate.high, note=note)
+    return Row(
+        *(name, estimate.value, "x"),
+        at_least=at_least,
+        low=estimate.low,
+        high=estimate.high,
+        note=note,
+        k=k,
+    )
 
 
 def table(rows: Sequence[Row]) -> str:

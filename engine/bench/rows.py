@@ -2,100 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from engine.bench import arms, cut, memory, prompts
+from engine.bench import arms, memory
 from engine.bench.arms import Arm
+from engine.bench.bandwidth import MemoryReader, bytes_a_token, reading
 from engine.bench.equality import first_difference
-from engine.bench.prompts import Prompt
+from engine.bench.lab import Lab, Measure
+from engine.bench.long_context import context_rows
 from engine.bench.report import Row, ratio_row
-from engine.bench.timing import Block, fastest, interleave, median_ratio
-from engine.models.causal_lm import CausalLM
-from engine.models.load import describe, load_model
+from engine.bench.timing import (
+    Block,
+    fastest,
+    host_share,
+    interleave,
+    median_ratio,
+    rounds_of,
+    tokens_a_round,
+)
 
 MB = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What is measured, and how long."""
-
-    target: str = "builtin:smollm2-135m"
-    layers: tuple[int, ...] = cut.LAYERS
-    """Those of the target that the drafter keeps."""
-    copy: Sequence[Prompt] = prompts.COPY
-    chat: Sequence[Prompt] = prompts.CHAT
-    tuning_copy: Sequence[Prompt] = prompts.TUNING_COPY
-    tuning_chat: Sequence[Prompt] = prompts.TUNING_CHAT
-    chat_tokens: int = 32
-    copy_tokens: int = 80
-    tuning_tokens: int = 24
-    memory_tokens: int = 128
-    lookup_ks: tuple[int, ...] = (8, 12, 16)
-    drafter_ks: tuple[int, ...] = (1, 2, 3)
-    repeats: int = 1
-    """How often every prompt is decoded there and back."""
-
-
-@dataclass(slots=True)
-class Lab:
-    """The loaded models of one number format."""
-
-    setup: Setup
-    dtype: str
-    scratch: Path
-    """Where the cut model is written, once for all number formats."""
-    chosen: dict[str, int] = field(default_factory=dict)
-    """Each K that was chosen, by its row."""
-    _loaded: dict[str, CausalLM] = field(default_factory=dict)
-
-    @property
-    def target(self) -> CausalLM:
-        return self._load(self.setup.target)
-
-    @property
-    def drafter(self) -> CausalLM:
-        return self._load(str(self.drafter_folder))
-
-    @property
-    def drafter_folder(self) -> Path:
-        folder = self.scratch / "cut"
-        if not folder.exists():
-            cut.cut_layers(describe(self.setup.target).folder.path, folder, self.setup.layers)
-        return folder
-
-    def ids(self, asked: Sequence[Prompt]) -> list[list[int]]:
-        """The prompts as the target reads them."""
-        return [self.target.text.encode_chat(prompt.messages, None) for prompt in asked]
-
-    def _load(self, name: str) -> CausalLM:
-        if name not in self._loaded:
-            self._loaded[name] = load_model(name, device="cpu", dtype=self.dtype)
-        return self._loaded[name]
+PEER_LOOKUP = 10
+"""Draft tokens of prompt lookup as transformers' documentation calls it."""
 
 
 def plain_rows(lab: Lab) -> Iterator[Row]:
-    """Plain decoding against transformers' ``generate``."""
-    setup = lab.setup
-    ours, theirs = arms.plain(lab.target), arms.transformers_plain(lab.target)
-    blocks = interleave([ours, theirs], lab.ids(setup.chat), setup.chat_tokens, setup.repeats)
-    yield _speed_row(lab, "plain decoding / transformers generate", blocks, ours, theirs, at_least=1.0)
+    """Plain decoding against transformers' ``generate``, and against reading the weights and nothing else."""
+    setup, size = lab.setup, bytes_a_token(lab.target)
+    reader = MemoryReader(size, lab.target.device)
+    ours, theirs, limit = (
+        arms.plain(lab.target),
+        arms.transformers_plain(lab.peer_target),
+        reading(reader, size),
+    )
+    blocks = interleave([ours, theirs, limit], lab.ids(setup.chat), setup.chat_tokens, setup.repeats)
+    yield _speed_row(lab, "plain decoding / transformers generate", blocks, ours, theirs, at_least=1.3)
+    yield ratio_row(
+        f"plain decoding / limit of memory bandwidth, {lab.dtype}",
+        median_ratio([block.ratio(ours.name, limit.name) for block in blocks]),
+        0.5 if lab.dtype == "bfloat16" else None,
+        f"{size / MB:.0f} MB of weights a token; read at {reader.speeds} GB/s; "
+        f"{lab.target.info.passes} passes",
+    )
 
 
 def lookup_rows(lab: Lab) -> Iterator[Row]:
-    """Lookup against plain decoding, on text that copies its prompt."""
+    """Lookup against plain decoding and against transformers' own lookup, on text that copies its prompt."""
     setup = lab.setup
     k = fastest(
         lambda k: arms.lookup(lab.target, k), setup.lookup_ks, lab.ids(setup.tuning_copy), setup.tuning_tokens
     )
-    lab.chosen["lookup"] = k
-    ours, theirs = arms.lookup(lab.target, k), arms.plain(lab.target)
-    blocks = interleave([ours, theirs], lab.ids(setup.copy), setup.copy_tokens, setup.repeats)
-    yield _speed_row(lab, "lookup / plain decoding, copying", blocks, ours, theirs, at_least=2.0, k=k)
-    yield _host_row(lab, "lookup", blocks, ours)
+    ours, plain = arms.lookup(lab.target, k), arms.plain(lab.target)
+    theirs = [arms.transformers_lookup(lab.peer_target, each) for each in dict.fromkeys((PEER_LOOKUP, k))]
+    blocks = interleave([ours, plain, *theirs], lab.ids(setup.copy), setup.copy_tokens, setup.repeats)
+    least = 2.5 if lab.dtype == "bfloat16" else 2.0
+    yield _speed_row(
+        lab, "lookup / plain decoding, copies and edits", blocks, ours, plain, at_least=least, k=k
+    )
+    better = _faster(theirs, blocks)
+    yield _speed_row(
+        lab, "lookup / transformers lookup, copies and edits", blocks, ours, better, at_least=1.5, k=k
+    )
+    yield _host_row(lab, "lookup", blocks, ours, k)
 
 
 def drafter_rows(lab: Lab) -> Iterator[Row]:
@@ -107,13 +76,12 @@ def drafter_rows(lab: Lab) -> Iterator[Row]:
         lab.ids(setup.tuning_chat),
         setup.tuning_tokens,
     )
-    lab.chosen["drafter"] = k
     ours = arms.drafted(lab.target, lab.drafter, k)
-    theirs = [arms.transformers_assisted(lab.target, lab.drafter, each) for each in (None, k)]
+    theirs = [arms.transformers_assisted(lab.peer_target, lab.peer_drafter, each) for each in (None, k)]
     blocks = interleave([ours, *theirs], lab.ids(setup.chat), setup.chat_tokens, setup.repeats)
-    better = min(theirs, key=lambda arm: sum(block.ms(arm.name) for block in blocks))
-    yield _speed_row(lab, "drafter + target / transformers assisted", blocks, ours, better, at_least=1.0, k=k)
-    yield _host_row(lab, "drafter", blocks, ours)
+    better = _faster(theirs, blocks)
+    yield _speed_row(lab, "drafter + target / transformers assisted", blocks, ours, better, at_least=1.5, k=k)
+    yield _host_row(lab, "drafter", blocks, ours, k)
 
 
 def memory_rows(lab: Lab) -> Iterator[Row]:
@@ -143,11 +111,12 @@ def memory_rows(lab: Lab) -> Iterator[Row]:
         )
 
 
-ROWS: Mapping[str, Callable[[Lab], Iterator[Row]]] = {
-    "plain": plain_rows,
-    "lookup": lookup_rows,
-    "drafter": drafter_rows,
-    "memory": memory_rows,
+ROWS: Mapping[str, Measure] = {
+    "plain": Measure(plain_rows, 25),
+    "lookup": Measure(lookup_rows, 90),
+    "drafter": Measure(drafter_rows, 100),
+    "memory": Measure(memory_rows, 50),
+    "context": Measure(context_rows, 30),
 }
 """Every group of measures by its name."""
 
@@ -182,18 +151,17 @@ def _speed_row(
 ) -> Row:
     estimate = median_ratio([block.ratio(ours.name, theirs.name) for block in blocks])
     notes = [] if k is None else [f"K = {k}"]
-    if tau := _tau(blocks, ours):
-        notes.append(f"tau {tau:.2f}")
+    if rounds_of(blocks, ours.name):
+        notes.append(f"tau {tokens_a_round(blocks, ours.name):.2f}")
     mine, other = (fmean(block.ms(arm.name) for block in blocks) for arm in (ours, theirs))
     notes.append(f"{mine:.1f} ms a token against {other:.1f} of {theirs.name}")
     notes.append(_agreement(blocks, ours, theirs))
-    return ratio_row(f"{name}, {lab.dtype}", estimate, at_least, "; ".join(notes))
+    return ratio_row(f"{name}, {lab.dtype}", estimate, at_least, "; ".join(notes), k)
 
 
-def _tau(blocks: Sequence[Block], arm: Arm) -> float:
-    """Tokens a round; 0 for an arm without rounds."""
-    rounds = [round_ for block in blocks for timed in block.timed[arm.name] for round_ in timed.rounds]
-    return sum(len(round_.tokens) for round_ in rounds) / len(rounds) if rounds else 0.0
+def _faster(arms: Sequence[Arm], blocks: Sequence[Block]) -> Arm:
+    """The faster one over all blocks."""
+    return min(arms, key=lambda arm: sum(block.ms(arm.name) for block in blocks))
 
 
 def _agreement(blocks: Sequence[Block], ours: Arm, theirs: Arm) -> str:
@@ -206,8 +174,11 @@ def _agreement(blocks: Sequence[Block], ours: Arm, theirs: Arm) -> str:
     return f"{text}, the others up to token {min(parted)} at least" if parted else text
 
 
-def _host_row(lab: Lab, name: str, blocks: Sequence[Block], arm: Arm) -> Row:
-    rounds = [round_ for block in blocks for timed in block.timed[arm.name] for round_ in timed.rounds]
-    share = sum(round_.host_ms for round_ in rounds) / sum(round_.ms for round_ in rounds)
-    a_round = sum(round_.host_ms for round_ in rounds) / len(rounds)
-    return Row(f"host share of a round, {name}, {lab.dtype}", 100 * share, "%", note=f"{a_round:.2f} ms")
+def _host_row(lab: Lab, name: str, blocks: Sequence[Block], arm: Arm, k: int) -> Row:
+    share, a_round = host_share(blocks, arm.name)
+    return Row(
+        *(f"host share of a round, {name}, {lab.dtype}", 100 * share, "%"),
+        at_most=5,
+        note=f"{a_round:.2f} ms a round",
+        k=k,
+    )

@@ -9,6 +9,7 @@ from statistics import fmean, median
 
 from engine.bench.arms import Arm
 from engine.bench.clock import Timed
+from engine.events import Round
 
 RESAMPLES = 2000
 WARM_UP_TOKENS = 32
@@ -36,16 +37,39 @@ def interleave(
     arms: Sequence[Arm], prompts: Sequence[Sequence[int]], tokens: int, repeats: int = 1
 ) -> list[Block]:
     """Decode every prompt by all arms, forth and back, ``repeats`` times, after warming each arm up."""
+    warm_up(arms, prompts[0])
+    return [one_block(arms, prompt, tokens) for _ in range(repeats) for prompt in prompts]
+
+
+def warm_up(arms: Sequence[Arm], prompt: Sequence[int]) -> None:
+    """Let every arm do once what takes longer the first time."""
     for arm in arms:
-        arm.decode(prompts[0], WARM_UP_TOKENS)
-    blocks = []
-    for _ in range(repeats):
-        for prompt in prompts:
-            forth = [arm.decode(prompt, tokens) for arm in arms]
-            back = [arm.decode(prompt, tokens) for arm in reversed(arms)]
-            pairs = zip(arms, forth, reversed(back), strict=True)
-            blocks.append(Block(tuple(prompt), {arm.name: (first, second) for arm, first, second in pairs}))
-    return blocks
+        arm.decode(prompt, WARM_UP_TOKENS)
+
+
+def one_block(arms: Sequence[Arm], prompt: Sequence[int], tokens: int) -> Block:
+    """Decode a prompt by all arms, forth and back."""
+    forth = [arm.decode(prompt, tokens) for arm in arms]
+    back = [arm.decode(prompt, tokens) for arm in reversed(arms)]
+    pairs = zip(arms, forth, reversed(back), strict=True)
+    return Block(tuple(prompt), {arm.name: (first, second) for arm, first, second in pairs})
+
+
+def rounds_of(blocks: Sequence[Block], arm: str) -> list[Round]:
+    """All rounds of an arm; none for one that has no rounds."""
+    return [round_ for block in blocks for timed in block.timed[arm] for round_ in timed.rounds]
+
+
+def tokens_a_round(blocks: Sequence[Block], arm: str) -> float:
+    """Mean of an arm that has rounds."""
+    return fmean(len(round_.tokens) for round_ in rounds_of(blocks, arm))
+
+
+def host_share(blocks: Sequence[Block], arm: str) -> tuple[float, float]:
+    """Of the time of an arm's rounds, what the host takes, and its milliseconds a round."""
+    rounds = rounds_of(blocks, arm)
+    host = sum(round_.host_ms for round_ in rounds)
+    return host / sum(round_.ms for round_ in rounds), host / len(rounds)
 
 
 def fastest(

@@ -14,14 +14,21 @@ from engine.bench import memory, peers
 from engine.bench.__main__ import DTYPES, main
 from engine.bench.arms import Arm
 from engine.bench.clock import CommitClock, Timed
+from engine.bench.lab import Setup
 from engine.bench.prompts import Prompt
 from engine.bench.report import Row, fenced, json_line, table, written_into
-from engine.bench.rows import ROWS, Setup
+from engine.bench.rows import ROWS
 from engine.bench.timing import fastest, interleave, median_ratio
 from engine.context import Message
 
 SHORT_PROMPTS = tuple(Prompt(text, (Message("user", text),)) for text in ("one two one two", "a knight"))
 
+LIMITS = {
+    "float32": [(1.3, None), (None, None), (2.0, None), (1.5, None), (None, 5), (1.5, None), (None, 5)],
+    "bfloat16": [(1.3, None), (0.5, None), (2.5, None), (1.5, None), (None, 5), (1.5, None), (None, 5)],
+}
+"""Plain decoding over generate and over memory; lookup over plain, over transformers' lookup, its host; the
+drafter over assisted generation, its host."""
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -170,21 +177,21 @@ def test_everything_but_memory(setup: Setup, capsys: pytest.CaptureFixture[str])
     *lines, last = captured.out.splitlines()
     told = json.loads(last)
     names = [row["name"] for row in told["rows"]]
-    assert len(names) == len(set(names)) == 5 * len(DTYPES)
+    assert len(names) == len(set(names)) == 7 * len(DTYPES)
     assert all(sum(name in line for line in lines) == 1 for name in names)
     for row in told["rows"]:
         assert row["value"] > 0
-        assert row["status"] in {"PASS", "SHORT"} if row["at_least"] else row["status"] == "REPORT"
-        if row["at_least"]:
+        if row["unit"] == "x":
             assert row["low"] <= row["value"] <= row["high"]
-        if row["at_least"] and "float32" in row["name"]:
+        if row["unit"] == "x" and "float32" in row["name"] and "bandwidth" not in row["name"]:
             assert "2 of 2 texts identical" in row["note"]
-    limits = {row["name"]: row["at_least"] for row in told["rows"] if row["at_least"]}
-    assert [limit for name, limit in limits.items() if "float32" in name] == [1.0, 2.0, 1.0]
-    assert set(told["k"]) == {"lookup-float32", "drafter-float32", "lookup-bfloat16", "drafter-bfloat16"}
+        assert (row["k"] is None) == row["name"].startswith("plain"), "the K that was chosen"
     assert told["threads"] == 1
     assert told["versions"]["transformers"] == peers.VERSION
     assert {"processor", "load_average_before", "load_average_after", "seconds"} <= set(told)
+    for dtype, limits in LIMITS.items():
+        ours = [row for row in told["rows"] if row["name"].endswith(dtype)]
+        assert [(row["at_least"], row["at_most"]) for row in ours] == limits
     progress = captured.err.splitlines()
     assert sum(line.startswith("[") for line in progress) == 3 * len(DTYPES)
     assert all(any(name in line for line in progress) for name in names), "each row as it comes"
@@ -196,7 +203,10 @@ def test_json_only(setup: Setup, capsys: pytest.CaptureFixture[str], tmp_path: P
     assert main(["--only", "plain-float32", "--json", "--repeats", "2", "--write", str(document)], setup) == 0
     (line,) = capsys.readouterr().out.splitlines()
     told = json.loads(line)
-    assert [row["name"] for row in told["rows"]] == ["plain decoding / transformers generate, float32"]
+    assert [row["name"] for row in told["rows"]] == [
+        "plain decoding / transformers generate, float32",
+        "plain decoding / limit of memory bandwidth, float32",
+    ]
     assert told["repeats"] == 2
     assert "4 of 4 texts identical" in told["rows"][0]["note"]
     assert "plain decoding / transformers generate, float32" in document.read_text()

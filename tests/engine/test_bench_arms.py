@@ -10,6 +10,7 @@ import torch
 from support.tiny import save_folder, tiny_lm, tiny_model, tiny_tokenizer
 
 from engine.bench import arms, peers, prompts
+from engine.bench.bandwidth import MemoryReader, bytes_a_token, reading
 from engine.bench.cut import LAYERS, cut_layers
 from engine.bench.equality import next_logits
 from engine.models.causal_lm import CausalLM
@@ -38,7 +39,9 @@ def test_all_arms_write_the_same_text(models: tuple[CausalLM, CausalLM]) -> None
         arms.plain(target),
         arms.lookup(target, 3),
         arms.drafted(target, drafter, 2),
+        arms.synthetic(target, 3, [*PROMPT, *arms.plain(target).decode(PROMPT, 24).ids]),
         arms.transformers_plain(target),
+        arms.transformers_lookup(target, 3),
         arms.transformers_assisted(target, drafter, None),
         arms.transformers_assisted(target, drafter, 2),
     ]
@@ -81,6 +84,38 @@ def test_transformers_drafts_as_many_as_told(
     assert set(seen[1:-4]) <= widths
     after = {model: model.model.generation_config.to_dict() for model in models}
     assert after == before, "its settings are put back"
+
+
+def test_transformers_looks_up_as_many_as_told(models: tuple[CausalLM, CausalLM]) -> None:
+    target, _ = models
+    seen: list[int] = []
+    embedding: Any = target.model.get_input_embeddings()
+    handle = embedding.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[1]))
+    try:
+        arms.transformers_lookup(target, 4).decode([40, 41, 42, 43] * 8, 24)
+    finally:
+        handle.remove()
+    assert 5 in seen[1:]
+    assert max(seen[1:]) == 5
+
+
+def test_bytes_a_token() -> None:
+    untied, tied = tiny_lm("llama"), tiny_lm("llama", tie_word_embeddings=True)
+    table = untied.model.get_input_embeddings().weight.nbytes
+    assert bytes_a_token(untied) == untied.info.weight_bytes - table, "of the input table one row is read"
+    assert bytes_a_token(tied) == tied.info.weight_bytes == untied.info.weight_bytes - table
+
+
+def test_memory_is_read_whole_and_scaled_to_the_weights() -> None:
+    reader = MemoryReader(8_000_000, torch.device("cpu"))
+    assert 7_990_000 < reader.size <= 8_000_000
+    timed = reading(reader, 4 * reader.size).decode([1], 9)
+    assert timed.ms_per_token > 4 * 8e6 / 1e12 * 1e3, "no memory gives a terabyte a second to two cores"
+    speeds = [float(part.split()[0]) for part in reader.speeds.split(", ")]
+    assert len(speeds) == 3
+    assert speeds == sorted(speeds, reverse=True)
+    assert timed.ms_per_token == pytest.approx(4 * reader.size / speeds[0] / 1e6, rel=0.01)
+    assert timed.ids == ()
 
 
 def test_logits_of_any_width_are_the_engines(models: tuple[CausalLM, CausalLM]) -> None:
@@ -126,5 +161,6 @@ def test_prompts() -> None:
         roles = [message.role for message in prompt.messages]
         assert roles == (["user", "assistant"] * len(roles))[: len(roles)]
         assert roles[-1] == "user"
-    judged = {prompt.messages for prompt in (*prompts.COPY, *prompts.CHAT)}
+    judged = {prompt.messages for prompt in (*prompts.COPY, *prompts.EDIT, *prompts.CHAT)}
+    assert len(prompts.EDIT) == 3
     assert not judged & {prompt.messages for prompt in (*prompts.TUNING_COPY, *prompts.TUNING_CHAT)}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.tiny import save_folder, tiny_model, tiny_tokenizer
 
+from engine.bench.jobs import STOPPED
+from engine.bench.report import Row
 from engine.recording import read_recording
 from tui.bench.__main__ import main
 from tui.bench.frames import rounds_without_end
@@ -113,6 +117,7 @@ def test_the_speed_with_the_app_is_compared_in_pairs(tmp_path: Path, model: str)
     assert row.high is not None
     assert 0 < row.low <= row.value <= row.high
     assert "2 pairs" in row.note
+    assert row.at_least == 0.95
 
 
 def test_keys_are_timed(tmp_path: Path, model: str) -> None:
@@ -144,3 +149,28 @@ def test_the_table_and_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFi
     assert "cost of a frame" in table
     assert table.strip() in document.read_text()
     assert json.loads(line)["rows"][0]["at_most"] == 1.2
+
+
+def test_a_stopped_bench_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def measured(setup: Setup, name: str = "start") -> Iterator[Row]:
+        ran.append(name)
+        yield Row(name, 1.0, "s")
+
+    def stopped(setup: Setup) -> Iterator[Row]:
+        raise KeyboardInterrupt
+
+    options = ["--only", "start", "keys", "--state", str(tmp_path / "state.jsonl")]
+    monkeypatch.setitem(ROWS, "start", measured)
+    monkeypatch.setitem(ROWS, "keys", stopped)
+    assert main(options, small(tmp_path)) == STOPPED
+    monkeypatch.setitem(ROWS, "keys", partial(measured, name="keys"))
+    assert main([*options, "--json"], small(tmp_path / "elsewhere")) == 0
+    assert ran == ["start", "keys"], "where it keeps its files is no part of the setup"
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["start", "keys"]
+    assert not (tmp_path / "state.jsonl").exists()
+    assert main([*options, "--tokens", "7"], small(tmp_path)) == 0
+    assert ran == ["start", "keys"] * 2

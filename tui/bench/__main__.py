@@ -1,7 +1,8 @@
 """``python -m tui.bench``: how fast the app is here, on a terminal of its own, with the real model.
 
 A table on stdout, then one JSON line, as ``python -m engine.bench`` prints them. The exit status says whether
-it ran, not whether the limits were met.
+it ran, not whether the limits were met. What is finished is kept: a run that was stopped is gone on with by
+the same command.
 """
 
 from __future__ import annotations
@@ -11,35 +12,40 @@ import os
 import platform
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from engine.bench.report import Row, fenced, json_line, line, table, written_into
-from tui.bench.rows import ROWS, Setup
+import engine
+import tui
+from engine.bench.jobs import STOPPED, Job, add_options, run_jobs, state_path
+from engine.bench.report import fenced, json_line, table, written_into
+from engine.bench.state import State, code_hash, key_of
+from tui.bench.rows import ROWS, SECONDS, Setup
 from tui.bench.terminal import SIZE
+
+BENCH = "app"
 
 
 def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     """Measure and print. Returns the exit status."""
     options = _parser().parse_args(argv)
-    began, load = time.monotonic(), os.getloadavg()[0]
-    rows: list[Row] = []
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
-        setup = replace(setup or Setup(Path(scratch)), scratch=Path(scratch))
-        if options.blocks is not None:
-            setup = replace(setup, blocks=options.blocks)
-        if options.tokens is not None:
-            setup = replace(setup, tokens=options.tokens)
-        for name in options.only or ROWS:
-            sys.stderr.write(f"[{time.monotonic() - began:4.0f} s] {name}\n")
-            for row in ROWS[name](setup):
-                rows.append(row)
-                sys.stderr.write(f"         {line(row)}\n")
-    context = _context(load) | {"seconds": round(time.monotonic() - began, 1)}
+        setup = _changed(setup or Setup(Path(scratch)), Path(scratch), options)
+        jobs = _jobs(setup, options.only)
+        state = State(state_path(options, BENCH), _key(setup, options.only), [job.name for job in jobs])
+        if options.fresh:
+            state.drop()
+        try:
+            done = run_jobs(jobs, state, sys.stderr.write)
+        except KeyboardInterrupt:
+            return STOPPED
+    rows = [row for each in done for row in each.rows]
+    context = _context(load) | {"seconds": round(sum(each.seconds for each in done), 1)}
     text = _preamble(context) + table(rows) + "\n"
     if options.write:
         document = options.write.read_text("utf-8")
@@ -47,7 +53,26 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     if not options.json:
         sys.stdout.write(text)
     sys.stdout.write(json_line(rows, context) + "\n")
+    if not options.keep:
+        state.drop()
     return 0
+
+
+def _changed(setup: Setup, scratch: Path, options: argparse.Namespace) -> Setup:
+    """The setup as the options want it."""
+    given = {"blocks": options.blocks, "tokens": options.tokens}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(setup, scratch=scratch, **changes)
+
+
+def _jobs(setup: Setup, only: Sequence[str] | None) -> list[Job]:
+    return [Job(name, SECONDS.get(name, 30.0), partial(ROWS[name], setup)) for name in only or ROWS]
+
+
+def _key(setup: Setup, only: Sequence[str] | None) -> str:
+    """Of everything that the measures depend on."""
+    what = {"bench": BENCH, "setup": asdict(replace(setup, scratch=Path())), "only": only}
+    return key_of({**_fixed_context(), **what, "machine": platform.uname(), "code": code_hash(engine, tui)})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,11 +86,16 @@ def _parser() -> argparse.ArgumentParser:
         "--write", type=Path, metavar="FILE", help="put the table between the marks of this document too"
     )
     parser.add_argument("--json", action="store_true", help="print the JSON line only")
+    add_options(parser, BENCH)
     return parser
 
 
 def _context(load: float) -> dict[str, Any]:
     """What the numbers depend on."""
+    return _fixed_context() | {"load_average_before": load, "load_average_after": os.getloadavg()[0]}
+
+
+def _fixed_context() -> dict[str, Any]:
     return {
         "versions": {
             "python": platform.python_version(),
@@ -75,8 +105,6 @@ def _context(load: float) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         "size": SIZE,
-        "load_average_before": load,
-        "load_average_after": os.getloadavg()[0],
     }
 
 
