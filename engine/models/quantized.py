@@ -8,7 +8,7 @@ is said against the quantised model's own plain decoding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -128,11 +128,10 @@ def side_by_side(parts: Sequence[QuantizedLinear]) -> Projection:
 
 
 def _matrices(model: PreTrainedModel) -> list[tuple[nn.Module, str]]:
-    """Plain linear maps inside the decoder, as module and attribute; the output matrix is outside."""
-    decoder: Any = model.get_decoder()
+    """Plain linear maps but the output matrix, as module and attribute."""
     return [
         (parent, attribute)
-        for parent in decoder.modules()
+        for parent in model.modules()
         for attribute, part in parent.named_children()
         if type(part) is nn.Linear and part is not model.get_output_embeddings()
     ]
