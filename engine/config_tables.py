@@ -102,6 +102,7 @@ _Shares = Annotated[
     ),
 ]
 _Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_plain_name)]
+_Quantize = Literal["none", "int8", "int4"]
 _StopString = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -127,6 +128,8 @@ class DraftConfig(_Table):
     """How tokens are guessed: "model" (default), "lookup", "hybrid", "slem", "tli" or "synthetic"."""
     model_name: _Name | None = Field(default=None, validate_default=True)
     """Drafter: a Hub id, local folder, .gguf file or built-in model; required by methods that load one."""
+    quantize: _Quantize = "none"
+    """Holds the drafter's layers in fewer bits: "none" (default), "int8" or "int4"."""
     sample_strategy: Literal["random", "greedy"] = "random"
     """How the drafter picks from its law: "random" (default) draws, "greedy" takes the likeliest token."""
     num_draft_tokens: Annotated[int, BeforeValidator(_not_auto)] = Field(default=5, ge=1, le=64)
@@ -158,6 +161,17 @@ class DraftConfig(_Table):
             )
         return value
 
+    @field_validator("quantize")
+    @classmethod
+    def _has_a_model(cls, value: str, info: ValidationInfo) -> str:
+        method = info.data.get("method")
+        if method is None or DRAFTERS[method].loads_model or value == "none":
+            return value
+        raise trouble(
+            f"is {shown(value)}, but the method {method!r} loads no model",
+            "Remove quantize (--set draft.quantize= does); verify.quantize is that of the target.",
+        )
+
     @field_validator("min_match", "history", "acceptance", "cost")
     @classmethod
     def _is_an_option(cls, value: object, info: ValidationInfo) -> object:
@@ -176,6 +190,8 @@ class VerifyConfig(_Table):
 
     model_name: _Name
     """Target: a Hub id, local folder, .gguf file or built-in model; it has no default."""
+    quantize: _Quantize = "none"
+    """Holds the target's layers in fewer bits, which changes its law: "none" (default), "int8" or "int4"."""
     verify_strategy: Annotated[
         str,
         AfterValidator(_one_of(tuple(RULES))),

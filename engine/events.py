@@ -151,10 +151,10 @@ class LoadStarted(Event):
 class LoadProgress(Event):
     role: str
     stage: str
-    """What is being done: "download", "hash", "convert", "read" or "optimize"."""
+    """What is being done: "download", "hash", "convert", "read", "quantize" or "optimize"."""
     done: int
     total: int | None
-    """Bytes ("convert": tensors); total is None while it is not known."""
+    """Bytes ("convert", "quantize": tensors); total is None while it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +184,8 @@ class ModelInfo:
     licence: str | None = None
     passes: str = "eager"
     """How its forward passes run: "eager", "static" or "compile"."""
+    quantized: str = ""
+    """What its layers' matrices are held in: "int8" or "int4"; "": in the number format."""
 
 
 @dataclass(frozen=True, slots=True)

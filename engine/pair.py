@@ -29,7 +29,7 @@ from engine.models.optimize import optimize
 from engine.models.token_text import compare_vocabularies
 from engine.passes import Passes
 from engine.prefill import prefill, rewind_to_prefix
-from engine.preparing import Prepared, Reporter, are_twins, stages
+from engine.preparing import Prepared, Reporter, are_twins, quantize_of, stages
 from engine.sampling import Law
 from engine.speculate import Speculator
 from engine.verify import Rule
@@ -89,7 +89,7 @@ class Pair:
     def text_key(self, settings: Settings) -> object:
         """What fixes the text that these settings write; None where it is not that of plain decoding."""
         info = self.target.info
-        model = (info.name, info.sha256, info.dtype, info.device, info.passes, self.threads)
+        model = (info.name, info.sha256, info.dtype, info.quantized, info.device, info.passes, self.threads)
         if settings.temperature == 0:
             return (*model, settings.repetition_penalty)
         if not registry.RULES[settings.verify_strategy].follows_seed:
@@ -209,7 +209,7 @@ class Pair:
 
 
 def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool], prepared: Prepared) -> Pair:
-    """Load what was prepared. A drafter that IS the target shares its weights.
+    """Load what was prepared. A drafter that IS the target, bit for bit, shares its weights.
 
     Raises:
         UserError, ResourceError: with the reason and what to do.
@@ -227,6 +227,7 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
                 source,
                 device=run.device,
                 dtype=run.dtype,
+                quantize=quantize_of(config, role),
                 on_progress=stages(reporter, role),
                 cancelled=cancelled,
             )

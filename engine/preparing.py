@@ -9,6 +9,7 @@ from typing import Protocol
 from engine.config import Config, RunConfig
 from engine.events import ModelInfo
 from engine.models.causal_lm import CausalLM
+from engine.models.coding import Quantize
 from engine.models.devices import dtype_name, place
 from engine.models.generation_config import check_generation_config
 from engine.models.load import Source, describe, estimate
@@ -52,14 +53,18 @@ def prepare(
     names = {"target": config.verify.model_name}
     if config.draft.model_name is not None:
         names["drafter"] = config.draft.model_name
-    models = {role: model for role, model in held.items() if _still_fits(model, names.get(role), config.run)}
+    models = {
+        role: model
+        for role, model in held.items()
+        if _still_fits(model, names.get(role), quantize_of(config, role), config.run)
+    }
     if "target" not in models:  # a drafter reads through its target's tokenizer
         models.clear()
     sources: dict[str, Source] = {}
     for role, name in names.items():
         if role not in models:
             reporter.started(role, name)
-            shared = sources.get("target") if are_twins(config) else None
+            shared = sources.get("target") if name == config.verify.model_name else None
             sources[role] = shared or describe(name, stages(reporter, role), cancelled)
     if "target" in sources:  # what is wrong with its own settings is told before anything is loaded
         greedy = config.verify.verify_strategy == "greedy_match"
@@ -71,8 +76,14 @@ def prepare(
 
 
 def are_twins(config: Config) -> bool:
-    """Whether the drafter is the target itself."""
-    return config.draft.model_name == config.verify.model_name
+    """Whether the drafter is the target itself: the same file, held in the same bits."""
+    draft, verify = config.draft, config.verify
+    return (draft.model_name, draft.quantize) == (verify.model_name, verify.quantize)
+
+
+def quantize_of(config: Config, role: str) -> Quantize:
+    """What the layers of the model in a role are to be held in."""
+    return config.verify.quantize if role == "target" else config.draft.quantize
 
 
 def stages(reporter: Reporter, role: str) -> Callable[[str, int, int | None], None]:
@@ -80,12 +91,13 @@ def stages(reporter: Reporter, role: str) -> Callable[[str, int, int | None], No
     return lambda stage, done, total: reporter.progress(role, stage, done, total)
 
 
-def _still_fits(model: CausalLM, name: str | None, run: RunConfig) -> bool:
+def _still_fits(model: CausalLM, name: str | None, quantize: Quantize, run: RunConfig) -> bool:
     """Whether a held model is the one that the configuration asks for, where and how it asks for it."""
     placement = place(run.device, run.dtype)
     return (
         model.info.name == name
         and model.info.dtype == dtype_name(placement.dtype)
+        and (model.info.quantized or "none") == quantize
         and model.device == placement.device
         and run.optimize in ("auto", model.info.passes)
     )
@@ -98,11 +110,13 @@ def _check_memory(config: Config, sources: Mapping[str, Source], freed: int) -> 
     max_new_tokens, _ = config.resolved_limits()
     tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
     estimates = {
-        role: estimate(source, device=run.device, dtype=run.dtype, tokens=tokens)
+        role: estimate(
+            source, device=run.device, dtype=run.dtype, tokens=tokens, quantize=quantize_of(config, role)
+        )
         for role, source in sources.items()
     }
-    if "drafter" in estimates and config.draft.model_name == config.verify.model_name:
+    if "drafter" in estimates and are_twins(config):
         # Shared weights, a cache of its own.
-        estimates["drafter"] = replace(estimates["drafter"], weights=0)
+        estimates["drafter"] = replace(estimates["drafter"], weights=0, loading=0)
     free, where = free_on(placement.device, placement.balanced)
     check_fits(estimates.values(), free + freed, where)

@@ -89,9 +89,9 @@ class Loaded:
 
 
 def _same(one: ModelInfo, other: ModelInfo) -> bool:
-    if one.sha256 and other.sha256:
-        return (one.sha256, one.dtype) == (other.sha256, other.dtype)
-    return (one.name, one.dtype) == (other.name, other.dtype)
+    if (one.dtype, one.quantized) != (other.dtype, other.quantized):
+        return False
+    return one.sha256 == other.sha256 if one.sha256 and other.sha256 else one.name == other.name
 
 
 def recorded_runs(

@@ -176,7 +176,7 @@ _MB = 10**6
 def _amount(event: LoadProgress) -> str:
     if event.stage == "optimize":
         return "and measure its passes"
-    if event.stage == "convert":
+    if event.stage in ("convert", "quantize"):
         return f"{event.done} of {event.total or '?'} tensors"
     if event.total is None:
         return f"{event.done / _MB:.1f} MB"

@@ -38,7 +38,7 @@ class Kind(StrEnum):
 _RELOADED = {
     *("draft.method", "draft.model_name", "draft.sample_strategy", "verify.model_name"),
     *("draft.min_match", "draft.history", "draft.acceptance", "draft.cost"),
-    *("run.device", "run.dtype", "run.optimize", "run.threads"),
+    *("run.device", "run.dtype", "run.optimize", "run.threads", "draft.quantize", "verify.quantize"),
 }
 _OPTIONS = frozenset(name for entry in DRAFTERS.values() for name in entry.options)
 """Keys of [draft] that only some methods have."""
@@ -180,12 +180,12 @@ def takes_model(method: str) -> bool:
 def in_use(key: str, method: str) -> bool:
     """Whether a key means anything to a drafting method; every other key does.
 
-    A model's name does where one is loaded, an option where the method has it.
+    A model's name and its bits do where one is loaded, an option where the method has it.
     """
     table, _, name = key.partition(".")
     if table != "draft" or method not in DRAFTERS:
         return True
-    if name == "model_name":
+    if name in ("model_name", "quantize"):
         return takes_model(method)
     return name not in _OPTIONS or name in DRAFTERS[method].options
 

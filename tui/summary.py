@@ -88,6 +88,7 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
         "device": target and target.device,
         "dtype": target and target.dtype,
         "passes": target and target.passes,
+        "quantized": (target and target.quantized) or None,
         "target": target and target.name,
         "drafter": drafter,
         "verify_strategy": settings and settings.verify_strategy,
@@ -151,8 +152,9 @@ def _setting_rows(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _held(model: ModelInfo) -> str:
-    """ "bfloat16 on cpu, static passes" """
-    return f"{model.dtype} on {model.device}, {model.passes} passes"
+    """ "bfloat16 on cpu, static passes", "bfloat16, layers in int8, on cpu, static passes" """
+    bits = f", layers in {model.quantized}," if model.quantized else ""
+    return f"{model.dtype}{bits} on {model.device}, {model.passes} passes"
 
 
 def _drafter(facts: RunFacts, settings: Settings) -> str:

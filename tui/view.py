@@ -62,7 +62,7 @@ class LoadView:
     role: str
     name: str
     stage: str
-    """"" until the first progress; then "download", "hash", "convert", "read" or "optimize"."""
+    """"" until the first progress; then "download", "hash", "convert", "read", "quantize" or "optimize"."""
     done: int
     total: int | None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.events import ModelInfo
 from engine.models.devices import dtype_name
+from engine.models.quantized import numbers_in
 from engine.models.token_text import TokenText
 
 UNBOUNDED = 1 << 20
@@ -30,6 +31,7 @@ def model_info(
     revision: str | None = None,
     sha256: str | None = None,
     licence: str | None = None,
+    quantized: str = "",
 ) -> ModelInfo:
     """Measure a loaded model; shared tensors count once."""
     tensors = {tensor.data_ptr(): tensor for tensor in (*model.parameters(), *model.buffers())}
@@ -41,7 +43,7 @@ def model_info(
         architecture=type(model).__name__,
         revision=revision,
         sha256=sha256,
-        parameters=sum(tensor.numel() for tensor in parameters.values()),
+        parameters=sum(tensor.numel() for tensor in parameters.values()) + numbers_in(model),
         weight_bytes=sum(tensor.nbytes for tensor in tensors.values()),
         layers=int(inner.num_hidden_layers),
         vocab_size=min(text.vocab_size, int(inner.vocab_size)),
@@ -49,4 +51,5 @@ def model_info(
         dtype=dtype_name(model.get_input_embeddings().weight.dtype),
         device="+".join(devices),
         licence=licence,
+        quantized=quantized,
     )

@@ -21,8 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Linear
-from torch.nn.functional import embedding, layer_norm, linear, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, layer_norm, rms_norm, scaled_dot_product_attention, silu
 from transformers import PreTrainedModel
+
+from engine.models.projection import Plain, Projection, SideBySide
+from engine.models.quantized import QuantizedLinear, side_by_side
 
 FAMILIES = frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
 """Classes of transformers whose layers are those below."""
@@ -30,25 +33,6 @@ _ROTARY = frozenset({"default", "linear", "llama3", "yarn"})
 """Ways to turn queries and keys that depend on the position alone, not on the length of the text."""
 WIDE = 5
 """Rows from which on, in float32 on the CPU, the output matrix is faster as ``(W xT)T``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """A linear map."""
-
-    weight: Tensor
-    """(N, M)"""
-    bias: Tensor | None
-    turned: bool
-    """Taken as ``(W xT)T``."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """(n, M) -> (n, N); a turned one lies in memory as (N, n)."""
-        if not self.turned:
-            return linear(x, self.weight, self.bias)
-        if self.bias is None:
-            return torch.mm(self.weight, x.t()).t()
-        return torch.addmm(self.bias[:, None], self.weight, x.t()).t()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +189,22 @@ class LeanForward:
             down=_projection(mlp.down_proj, self.turned),
         )
 
-    def _side_by_side(self, parts: Sequence[Linear]) -> Projection:
-        """One projection for all; the parts' own weights become views of its."""
+    def _side_by_side(self, parts: Sequence[Linear | QuantizedLinear]) -> Projection:
+        """One projection for all; the parts' own weights become views of its where it is one map."""
+        plain = [part for part in parts if isinstance(part, Linear)]
+        coded = [part for part in parts if isinstance(part, QuantizedLinear)]
+        if plain and coded:  # some had a shape that cannot be coded
+            return SideBySide(tuple(_projection(part, self.turned) for part in parts))
+        return side_by_side(coded) if coded else self._plain_side_by_side(plain)
+
+    def _plain_side_by_side(self, parts: Sequence[Linear]) -> Plain:
         weight = torch.cat([part.weight.detach() for part in parts])
         start = 0
         for part in parts:
             part.weight.data = weight[start : start + part.out_features]
             start += part.out_features
         bias = None if parts[0].bias is None else torch.cat([part.bias.detach() for part in parts])
-        return Projection(weight, bias, self.turned)
+        return Plain(weight, bias, self.turned)
 
     def _norm_of(self, norm: Any) -> Norm:
         weight, on_cpu = norm.weight.detach(), self.device.type == "cpu"
@@ -272,15 +263,17 @@ def why_not(model: PreTrainedModel) -> str | None:
     rotary = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if rotary not in _ROTARY:
         return f"its rotary positions are {rotary}"
-    if any(type(part) is not Linear for part in _linears(model)):
-        return "its matrices are quantised"
+    if any(type(part) is not Linear and not isinstance(part, QuantizedLinear) for part in _linears(model)):
+        return "its matrices are quantised in a way that is not ours"
     if len({(weight.device, weight.dtype) for weight in model.parameters()}) > 1:
         return "its weights are of several devices or number formats"
     return None
 
 
-def _projection(part: Linear, turned: bool) -> Projection:
-    return Projection(part.weight.detach(), None if part.bias is None else part.bias.detach(), turned)
+def _projection(part: Linear | QuantizedLinear, turned: bool) -> Projection:
+    if isinstance(part, QuantizedLinear):
+        return part.coded
+    return Plain(part.weight.detach(), None if part.bias is None else part.bias.detach(), turned)
 
 
 def _linears(model: Any) -> list[Any]:

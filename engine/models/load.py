@@ -18,6 +18,7 @@ from engine.models.quiet import quiet
 
 if TYPE_CHECKING:
     from engine.models.causal_lm import CausalLM
+    from engine.models.coding import Quantize
     from engine.models.memory import Estimate
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
@@ -97,7 +98,9 @@ def describe(name: str, on_progress: Progress = no_progress, cancelled: IsCancel
     return Source(name, kind, read_folder(folder), sha256=sha256, licence=licence)
 
 
-def estimate(source: Source, *, device: str, dtype: str, tokens: int) -> Estimate:
+def estimate(
+    source: Source, *, device: str, dtype: str, tokens: int, quantize: Quantize = "none"
+) -> Estimate:
     """What a model will need with a cache of ``tokens`` positions, or of all it has if those are fewer."""
     from engine.models.describe import context_length
     from engine.models.devices import place
@@ -107,7 +110,7 @@ def estimate(source: Source, *, device: str, dtype: str, tokens: int) -> Estimat
     dtype_held = place(device, dtype).dtype
     config = load_config(source.folder)
     positions = min(tokens, context_length(config))
-    return estimate_memory(source.name, source.folder, config, dtype_held, positions)
+    return estimate_memory(source.name, source.folder, config, dtype_held, positions, quantize)
 
 
 def load_model(
@@ -115,6 +118,7 @@ def load_model(
     *,
     device: str,
     dtype: str,
+    quantize: Quantize = "none",
     on_progress: Progress = no_progress,
     cancelled: IsCancelled = never,
 ) -> CausalLM:
@@ -124,7 +128,8 @@ def load_model(
         model: its name, or what ``describe`` made of it.
         device: "auto", "cpu", "cuda", "cuda:N", "mps" or "balanced".
         dtype: "auto", "float32", "bfloat16" or "float16".
-        on_progress: called with a stage ("download", "hash", "convert", "read"), done and total.
+        quantize: what the layers' matrices are held in.
+        on_progress: called with a stage ("download", "hash", "convert", "read", "quantize"), done and total.
 
     Raises ConfigError, ModelError, ResourceError, Cancelled.
     """
@@ -134,6 +139,7 @@ def load_model(
     from engine.models.describe import context_length, model_info
     from engine.models.devices import place
     from engine.models.local import load_config, load_tokenizer, load_weights
+    from engine.models.quantized import quantize as quantize_layers
     from engine.models.token_text import TokenText
 
     folder = source.folder
@@ -142,6 +148,8 @@ def load_model(
     text = TokenText(load_tokenizer(folder.path))
     sha256 = source.sha256 or _weights_sha256(folder, on_progress, cancelled)
     network = load_weights(folder, config, placement, on_progress, cancelled)
+    if quantize != "none":
+        quantize_layers(network, quantize, source.name, on_progress, cancelled)
     return CausalLM(
         model=network,
         text=text,
@@ -152,6 +160,7 @@ def load_model(
             revision=source.revision,
             sha256=sha256,
             licence=source.licence,
+            quantized="" if quantize == "none" else quantize,
         ),
         eos_ids=eos_ids(folder, text.tokenizer.eos_token_id),
         generation_defaults=generation_defaults(folder),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import DoesNotFit
 from engine.models.folder import Folder
-from engine.models.safetensors_files import bytes_in_memory
+from engine.models.safetensors_files import FULL_FLOATS, bytes_in_memory
 
 if TYPE_CHECKING:
     import torch
 
+    from engine.models.coding import Quantize
+
+_IN_A_LAYER = re.compile(r"\.(layers|h)\.\d+\.(?!.*\bexperts\.)")
+"""Weights of decoder layers; transformers fuses experts, and they are not quantised."""
 _STEP = 256
 """Caches grow in steps of this many positions."""
 WORKING_BYTES = 64 << 20
@@ -29,23 +34,46 @@ class Estimate:
     """Bytes."""
     cache: int
     """Bytes of keys and values at the full length."""
+    loading: int = 0
+    """Bytes of weights more while they are being loaded."""
 
     @property
     def total(self) -> int:
         return self.weights + self.cache
 
 
-def estimate(name: str, folder: Folder, config: Any, dtype: torch.dtype, tokens: int) -> Estimate:
+def estimate(
+    name: str,
+    folder: Folder,
+    config: Any,
+    dtype: torch.dtype,
+    tokens: int,
+    quantize: Quantize = "none",
+) -> Estimate:
     """What a model needs in ``dtype`` with a cache of ``tokens`` positions.
 
     Args:
         name: as the configuration names the model.
         folder: its checked files.
         config: its transformers configuration.
+        quantize: what the matrices of its layers will be held in.
     """
     weights = bytes_in_memory(folder.entries, dtype.itemsize)
+    saved = 0 if quantize == "none" else _saved(folder, quantize, dtype.itemsize)
     positions = -(-tokens // _STEP) * _STEP
-    return Estimate(name, weights, cached_numbers(config) * positions * dtype.itemsize)
+    return Estimate(name, weights - saved, cached_numbers(config) * positions * dtype.itemsize, saved)
+
+
+def _saved(folder: Folder, quantize: str, item_bytes: int) -> int:
+    """Bytes by which quantising makes the weights smaller."""
+    from engine.models.coding import coded_bytes, fits
+
+    shapes = [
+        entry.shape
+        for name, entry in folder.entries.items()
+        if len(entry.shape) == 2 and entry.dtype in FULL_FLOATS and _IN_A_LAYER.search(name)
+    ]
+    return sum(n * k * item_bytes - coded_bytes(quantize, n, k) for n, k in shapes if fits(quantize, n, k))
 
 
 def cached_numbers(config: Any) -> int:
@@ -82,7 +110,8 @@ def check_fits(estimates: Iterable[Estimate], free: int, where: str) -> None:
     Raises DoesNotFit, which names what each model needs, what is free and what to change.
     """
     rows = list(estimates)
-    needed = sum(row.total for row in rows) + WORKING_BYTES
+    loading = sum(row.weights for row in rows) + max((row.loading for row in rows), default=0)
+    needed = max(loading, sum(row.total for row in rows)) + WORKING_BYTES
     if needed <= free:
         return
     parts = ", ".join(

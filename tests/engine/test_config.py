@@ -51,6 +51,7 @@ def test_defaults() -> None:
         "draft": {
             "method": "model",
             "model_name": "a",
+            "quantize": "none",
             "sample_strategy": "random",
             "num_draft_tokens": 5,
             "min_match": None,
@@ -58,7 +59,7 @@ def test_defaults() -> None:
             "acceptance": None,
             "cost": None,
         },
-        "verify": {"model_name": "b", "verify_strategy": "block"},
+        "verify": {"model_name": "b", "quantize": "none", "verify_strategy": "block"},
         "sampling": {
             **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")),
             "generation_config": True,
@@ -86,7 +87,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     path.write_text(
         """
         draft = { method = "lookup", sample_strategy = "greedy", num_draft_tokens = 64 }
-        verify = { model_name = "./model.gguf", verify_strategy = "speculative_sampling" }
+        verify = { model_name = "./model.gguf", quantize = "int8", verify_strategy = "speculative_sampling" }
         record = { path = "a b.jsonl" }
         ui.color = "never"
         [sampling]

@@ -54,6 +54,14 @@ def test_syntax_errors(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
+        (
+            "draft={method='lookup', quantize='int8'}",
+            "draft.quantize is 'int8', but the method 'lookup' loads no model | Remove quantize",
+        ),
+        (
+            "verify.quantize=int2",
+            "verify.quantize must be 'none', 'int8' or 'int4', not 'int2' | Did you mean 'int8'?",
+        ),
         ("draft.num_draft_tokens=0", "draft.num_draft_tokens must be at least 1, not 0"),
         ("draft.num_draft_tokens=65", "draft.num_draft_tokens must be at most 64, not 65"),
         ("draft.num_draft_tokens=5.0", "draft.num_draft_tokens must be a whole number, not 5.0"),

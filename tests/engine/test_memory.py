@@ -20,6 +20,7 @@ from engine.models.memory import (
     free_memory,
     free_on,
 )
+from engine.models.quantized import How, quantize
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "llama", "gemma3", "gpt2"])
@@ -44,6 +45,41 @@ def test_weights_count_in_the_format_they_are_loaded_in(tmp_path: Path) -> None:
     assert full.cache == 2 * half.cache == 4 * 256 * 3 * 2 * (16 + 16)
 
 
+@pytest.mark.parametrize("how", ["int8", "int4"])
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3"])
+def test_quantised_weights_count_as_they_are_held_and_as_they_are_read(
+    kind: str, how: How, tmp_path: Path
+) -> None:
+    model = tiny_model(kind).bfloat16()
+    save_folder(tmp_path, model, tiny_tokenizer())
+    folder = read_folder(tmp_path)
+    plain = estimate(kind, folder, model.config, torch.bfloat16, tokens=300)
+    guess = estimate(kind, folder, model.config, torch.bfloat16, tokens=300, quantize=how)
+    quantize(model, how, kind)
+    assert guess.weights == pytest.approx(tiny_lm(kind, model=model).info.weight_bytes, rel=0.01)
+    assert (guess.weights + guess.loading, guess.cache) == (plain.weights, plain.cache)
+
+
+def test_what_is_not_quantised_counts_in_full(tmp_path: Path) -> None:
+    """Experts, which transformers fuses, and matrices of other sizes."""
+    from safetensors.torch import load_file, save_file
+
+    model = tiny_model("llama")
+    save_folder(tmp_path, model, tiny_tokenizer())
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    mlp = "model.layers.{}.mlp."
+    for layer in range(3):
+        expert = tensors.pop(f"{mlp.format(layer)}up_proj.weight")
+        tensors[f"{mlp.format(layer)}experts.0.up_proj.weight"] = expert
+        tensors[f"{mlp.format(layer)}gate_proj.weight"] = torch.zeros(24, 64)
+    save_file(tensors, path)
+    guess = estimate("m", read_folder(tmp_path), model.config, torch.float32, 256, "int8")
+    quantised = 3 * (2 * 64 * 64 + 2 * 32 * 64 + 64 * 128)
+    rows = 3 * (64 + 64 + 32 + 32 + 64)
+    assert guess.loading == quantised * 3 - 2 * rows
+
+
 def test_recurrent_model_keeps_no_keys() -> None:
     assert cached_numbers(tiny_config("mamba", 384)) == 0
 
@@ -59,6 +95,13 @@ class TestCheck:
 
     def test_fits(self) -> None:
         check_fits(self.rows, sum(row.total for row in self.rows) + WORKING_BYTES, "cpu")
+
+    def test_the_largest_of_loads_one_after_the_other_must_fit(self) -> None:
+        rows = (Estimate("a", 1_000_000, 10, loading=700_000), Estimate("b", 500_000, 10, loading=300_000))
+        peak = 1_000_000 + 500_000 + 700_000 + WORKING_BYTES
+        check_fits(rows, peak, "cpu")
+        with pytest.raises(DoesNotFit):
+            check_fits(rows, peak - 1, "cpu")
 
     def test_refusal_names_needs_free_and_what_to_change(self) -> None:
         with pytest.raises(DoesNotFit) as raised:

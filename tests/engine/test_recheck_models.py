@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import torch
 from support.rechecks import Story, recorded, repeat
+from support.scripted import TARGET
 from support.sessions import ASK, configured, ids_of
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 from engine.errors import RecordingError
-from engine.events import Round, RunStarted, SegmentStarted
+from engine.events import LoadFinished, Round, RunStarted, SegmentStarted
 from engine.recheck_finding import Grade
 from engine.recheck_models import ModelRecheck
+from engine.recheck_runs import Loaded
 from engine.session import Session
 from engine.session_core import Tell
 
@@ -48,6 +50,11 @@ CASES: Sequence[dict[str, Any]] = (
     {"verify": {"verify_strategy": "block"}, "sampling": {"temperature": 1.0, "seed": 8}},
     {"verify": {"verify_strategy": "match"}, "sampling": {"temperature": 0.8, "seed": 9}},
     {"verify": {"verify_strategy": "seed_exact"}, "sampling": {"temperature": 1.0, "seed": 10}},
+    {
+        "verify": {"quantize": "int8"},
+        "draft": {"quantize": "int4"},
+        "sampling": {"temperature": 1.0, "seed": 2},
+    },
 )
 
 
@@ -65,6 +72,19 @@ def test_a_run_comes_out_the_same_bit_by_bit(
     assert (result.rounds, result.identical, result.same_tokens) == (rounds, rounds, rounds)
     assert result.first_difference is None
     assert result.drift == 0
+
+
+def test_rounds_of_a_model_in_other_bits_are_not_those_of_this_one() -> None:
+    loaded = Loaded({"target": TARGET, "drafter": None})
+    for model, fits in (
+        (TARGET, True),
+        (replace(TARGET, quantized="int8"), False),
+        (replace(TARGET, sha256=None), True),
+        (replace(TARGET, sha256="1" * 64), False),
+        (TARGET, True),
+    ):
+        loaded.add(LoadFinished(0, 0, "target", model, 1.0))
+        assert loaded.fits == fits
 
 
 @pytest.mark.parametrize("ignored", [True, False])

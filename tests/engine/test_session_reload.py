@@ -50,6 +50,36 @@ def test_only_what_differs_is_loaded(folders: dict[str, str]) -> None:
     assert roles_loaded(session) == ["target", "drafter"]
 
 
+def _quantised(folders: dict[str, str], target: str, drafter: str) -> Any:
+    tables = {"verify": {"quantize": target}, "draft": {"quantize": drafter}}
+    return configured(folders["target"], folders["target"], **tables)
+
+
+def test_what_is_held_in_other_bits_is_loaded_again(folders: dict[str, str]) -> None:
+    session = loaded(_quantised(folders, "none", "int8"))
+    target, drafter = session.pair.models().values()
+    assert drafter.model is not target.model, "the same file, but no twin"
+    assert (target.info.quantized, drafter.info.quantized) == ("", "int8")
+    assert drafter.info.weight_bytes < target.info.weight_bytes
+    assert drafter.info.sha256 == target.info.sha256
+    ids_of(list(session.generate(ASK)))
+    plain = session.pair.text_key(session.pair.settings(session.config, 1))
+    for bits, wanted in (
+        (("none", "int8"), []),
+        (("none", "int4"), ["drafter"]),
+        (("int4", "int4"), ["target", "drafter"]),
+        (("int4", "int4"), []),
+        (("int4", "none"), ["drafter"]),
+    ):
+        session.config = _quantised(folders, *bits)
+        assert roles_loaded(session) == wanted
+        target, drafter = session.pair.models().values()
+        held = tuple(model.info.quantized or "none" for model in (target, drafter))
+        assert held == bits
+        assert (drafter.model is target.model) == (bits[0] == bits[1])
+    assert session.pair.text_key(session.pair.settings(session.config, 1)) != plain
+
+
 def test_a_load_that_fails_leaves_nothing_and_the_next_one_works(folders: dict[str, str]) -> None:
     session = loaded(configured(folders["target"], folders["drafter"]))
     session.config = configured(folders["target"], folders["stranger"])

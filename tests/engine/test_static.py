@@ -21,6 +21,7 @@ from engine.models.devices import fast_bfloat16
 from engine.models.forward import EagerForward, Forward
 from engine.models.lean import WIDE, LeanForward, tensors_of, why_not
 from engine.models.optimize import optimize
+from engine.models.projection import Plain
 from engine.models.static import StaticForward
 
 IDS = torch.arange(3, 303) * 37 % 300
@@ -101,6 +102,7 @@ def test_the_models_own_parameters_stay(kind: str) -> None:
     for name, weight in model.named_parameters():
         assert torch.equal(weight, before[name]), name
     for layer, ours in zip(model.model.layers, lean.weights.layers, strict=True):
+        assert isinstance(ours.qkv, Plain)
         storage = ours.qkv.weight.untyped_storage().data_ptr()
         for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
             assert part.weight.untyped_storage().data_ptr() == storage

@@ -35,6 +35,7 @@ from tui.export.markdown import as_markdown
 from tui.export.report import build_report
 from tui.export.tables import as_json
 from tui.round_text import round_lines
+from tui.screens.model_rows import held_text
 from tui.settings_form import NUMBERS, Reach, check, fields, in_use, texts_of
 from tui.summary import RunFacts, json_line, summary_rows
 from tui.terminal import Output
@@ -107,6 +108,17 @@ def test_the_json_says_what_drafted_and_judged() -> None:
     line = json.loads(json_line(*told(answer(HYBRID), drafter=True)))
     assert (line["drafter"], line["draft_method"], line["draft_model"]) == ("small", "hybrid", "small")
     assert (line["min_match"], line["history"], line["synthetic"]) == (3, True, None)
+
+
+def test_bits_are_told_beside_the_number_format() -> None:
+    facts, measures = told(answer())
+    facts.target = dataclasses.replace(TARGET, quantized="int8")
+    words = "float32, layers in int8, on cpu, eager passes"
+    assert words in dict(summary_rows(facts, measures))["target"]
+    assert json.loads(json_line(facts, measures))["quantized"] == "int8"
+    assert held_text(facts.target, None).endswith("(float32, int8 on cpu, eager)")
+    facts.target = TARGET
+    assert json.loads(json_line(facts, measures))["quantized"] is None
 
 
 def test_a_part_that_was_synthetic_makes_the_run_so() -> None:
@@ -268,11 +280,22 @@ def test_a_change_of_drafter_leaves_out_what_the_new_one_does_not_have() -> None
     assert with_drafter(synthetic, "synthetic", "0.3").draft.acceptance == (0.3,)
 
 
+def test_bits_of_a_drafter_go_with_it() -> None:
+    pair = "draft = { model_name = 'a/b', quantize = 'int8' }"
+    coded = parse_config(f"{pair}\nverify.model_name = 'a'", "a")
+    assert with_drafter(coded, "lookup").draft.quantize == "none"
+    assert with_drafter(coded, "hybrid").draft.quantize == "int8"
+    for table in ("draft", "verify"):
+        assert next(field.reach for field in fields() if field.key == f"{table}.quantize") is Reach.RELOAD
+
+
 @pytest.mark.parametrize("method", DRAFTERS)
 def test_options_are_in_use_with_the_methods_that_have_them(method: str) -> None:
     for option in ("min_match", "history", "acceptance", "cost"):
         assert in_use(f"draft.{option}", method) == (option in DRAFTERS[method].options)
-    assert in_use("draft.model_name", method) == DRAFTERS[method].loads_model
+    for name in ("model_name", "quantize"):
+        assert in_use(f"draft.{name}", method) == DRAFTERS[method].loads_model
+    assert in_use("verify.quantize", method)
     assert in_use("draft.num_draft_tokens", method) and in_use("run.device", method)
 
 

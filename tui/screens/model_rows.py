@@ -106,7 +106,10 @@ class ModelRows(OptionList):
 def held_text(info: ModelInfo | None, wanted: str | None) -> str:
     """What holds memory in a role, or what would be loaded."""
     if info is not None:
-        return f"{shown(info.weight_bytes)}  {info.name}  ({info.dtype} on {info.device}, {info.passes})"
+        bits = f", {info.quantized}" if info.quantized else ""
+        return (
+            f"{shown(info.weight_bytes)}  {info.name}  ({info.dtype}{bits} on {info.device}, {info.passes})"
+        )
     return f"not loaded  {wanted}" if wanted else "none"
 
 
@@ -116,5 +119,5 @@ def load_text(load: LoadView, *, ascii_only: bool) -> str:
     if not load.total:
         return f"{load.role}: {stage} {load.name}"
     share = min(1.0, load.done / load.total)
-    size = f"{load.total} tensors" if stage == "convert" else shown(load.total)
+    size = f"{load.total} tensors" if stage in ("convert", "quantize") else shown(load.total)
     return f"{load.role}: {stage} {bar(share, _BAR, glyph_set(ascii_only))} {share:.0%} of {size}"
