@@ -50,9 +50,9 @@ class Traced:
     """
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
-        # The executor that optimises takes 0.3 s more to begin with, and is no faster here.
-        with warnings.catch_warnings(), _jit.optimized_execution(False):
-            warnings.simplefilter("ignore", DeprecationWarning)
+        # The executor that optimises takes 0.3 s more to begin with, and is no faster here. The flag is the
+        # thread's own.
+        with _jit.optimized_execution(False):
             if key not in _traces:
                 _traces[key] = _traced(whole, (*inputs, *held))
             return _traces[key](*inputs, *held)
@@ -64,7 +64,9 @@ def _traced(whole: Pass, arguments: Sequence[Any]) -> Pass:
     def run(*arguments: Any) -> Tensor:
         return cell[0](*arguments)
 
-    with torch.no_grad():
+    # Filters of warnings are of all threads: they are touched for a new trace only, not at every pass.
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
         traced: Pass = _jit.trace(run, tuple(arguments), check_trace=False)
     cell.clear()  # the trace holds on to what it was made of, and that to a model
     return traced
@@ -87,8 +89,7 @@ class Graphed:
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
         shapes = tuple(tensor.shape for tensor in inputs)
-        places = tuple(tensor.data_ptr() for tensors in held for tensor in tensors[:1])
-        full_key = (key, shapes, places)
+        full_key = (key, shapes, _places(held))
         if full_key not in self._graphs:
             while len(self._graphs) >= _GRAPHS:
                 self._graphs.popitem(last=False)
@@ -110,6 +111,11 @@ class Graphed:
             result[:] = [whole(*static, *held)]
 
         return static, result, self._record(run)
+
+
+def _places(held: Sequence[Any]) -> Hashable:
+    """Where tensors lie. Of every one: memory that a cache gave back may serve another cache in part."""
+    return tuple((tensors[0].stride(), *(tensor.data_ptr() for tensor in tensors)) for tensors in held)
 
 
 class _Recorder:

@@ -189,6 +189,18 @@ def test_a_trace_serves_every_model_of_its_shape(monkeypatch: pytest.MonkeyPatch
     assert len(capture_module._traces) == 4
 
 
+def test_filters_of_warnings_are_let_alone_by_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the whole process's, and Python forgets what it has warned of whenever they change."""
+    lm = static_lm("llama")
+    lm.forward([1, 2], lm.new_cache(), 1)
+    monkeypatch.setattr(capture_module.warnings, "catch_warnings", None)
+    lm.forward([1, 2], lm.new_cache(), 1)
+
+
+def _sum(x: Tensor, tensors: list[Tensor]) -> Tensor:
+    return tensors[0] + tensors[1] + x
+
+
 class TestGraphed:
     """What a CUDA graph does, on the CPU: replay reads the static inputs and writes the static result."""
 
@@ -229,6 +241,17 @@ class TestGraphed:
         graphed("b", whole, [torch.ones(3)], [held])
         graphed("a", whole, [torch.ones(1)], [held])
         assert len(calls) == 4
+
+    def test_a_graph_of_a_cache_that_lies_elsewhere_in_part_is_not_used(self) -> None:
+        """Memory that a cache gave back may serve another: its first layer here, its second one there."""
+        graphed, room = Graphed(lambda run: run), torch.zeros(8)
+        graphed("a", _sum, [torch.ones(1)], [[room[:2], torch.zeros(2)]])
+        other = [room[:2], torch.ones(2)]
+        assert graphed("a", _sum, [torch.ones(1)], [other]).tolist() == [2, 2]
+        wider = room.view(2, 4)[:, :2], room.view(4, 2)[:2]  # the same place, of another capacity
+        room += torch.arange(8)
+        found = [graphed("a", _sum, [torch.zeros(1)], [[held, torch.zeros(2)]]).tolist() for held in wider]
+        assert found == [[[0, 1], [4, 5]], [[0, 1], [2, 3]]]
 
     def test_old_graphs_go(self) -> None:
         graphed, held = Graphed(lambda run: run), [torch.zeros(1)]
