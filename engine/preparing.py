@@ -87,7 +87,7 @@ def _still_fits(model: CausalLM, name: str | None, run: RunConfig) -> bool:
         model.info.name == name
         and model.info.dtype == dtype_name(placement.dtype)
         and model.device == placement.device
-        and run.optimize in ("auto", model.info.passes)
+        and run.optimize in (model.asked, model.info.passes)
     )
 
 

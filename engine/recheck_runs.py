@@ -90,8 +90,8 @@ class Loaded:
 
 def _same(one: ModelInfo, other: ModelInfo) -> bool:
     if one.sha256 and other.sha256:
-        return (one.sha256, one.dtype) == (other.sha256, other.dtype)
-    return (one.name, one.dtype) == (other.name, other.dtype)
+        return (one.sha256, one.dtype, one.passes) == (other.sha256, other.dtype, other.passes)
+    return (one.name, one.dtype, one.passes) == (other.name, other.dtype, other.passes)
 
 
 def recorded_runs(

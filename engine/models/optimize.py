@@ -35,7 +35,7 @@ def optimize(lm: CausalLM, wanted: Optimize = "auto") -> str:
     Raises ConfigError where a way was asked for by name that this model cannot go.
     """
     way, reason, forward = _chosen(lm, wanted)
-    lm.way = forward
+    lm.way, lm.asked = forward, wanted
     lm.info = replace(lm.info, passes=way)
     return f"{way}: {reason}"
 

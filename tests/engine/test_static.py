@@ -193,7 +193,7 @@ def test_filters_of_warnings_are_let_alone_by_a_pass(monkeypatch: pytest.MonkeyP
     """They are the whole process's, and Python forgets what it has warned of whenever they change."""
     lm = static_lm("llama")
     lm.forward([1, 2], lm.new_cache(), 1)
-    monkeypatch.setattr(capture_module.warnings, "catch_warnings", None)
+    monkeypatch.setattr("warnings.catch_warnings", None)
     lm.forward([1, 2], lm.new_cache(), 1)
 
 
