@@ -82,8 +82,8 @@ class Graphed:
         record: runs a function once and returns what runs it again.
     """
 
-    def __init__(self, record: Callable[[Callable[[], None]], Callable[[], None]] | None = None) -> None:
-        self._record = record or _Recorder()
+    def __init__(self, record: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        self._record = record
         self._graphs: OrderedDict[Hashable, tuple[list[Tensor], list[Tensor], Callable[[], None]]]
         self._graphs = OrderedDict()
 
@@ -119,12 +119,18 @@ def _places(held: Sequence[Any]) -> Hashable:
 
 
 class _Recorder:
-    """Records CUDA graphs that share one pool of memory."""
+    """Records CUDA graphs of one device that share one pool of memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._pool = _cuda.graph_pool_handle()
 
     def __call__(self, run: Callable[[], None]) -> Callable[[], None]:
+        # A stream belongs to the device that is current, and one of another device would record nothing.
+        with _cuda.device(self._device):
+            return self._recorded(run)
+
+    def _recorded(self, run: Callable[[], None]) -> Callable[[], None]:
         # Kernels are chosen and compiled at their first run, which no graph may contain.
         aside = _cuda.Stream()
         aside.wait_stream(_cuda.current_stream())
@@ -133,7 +139,8 @@ class _Recorder:
             run()
         _cuda.current_stream().wait_stream(aside)
         graph = _cuda.CUDAGraph()
-        with _cuda.graph(graph, pool=self._pool):
+        # What other threads ask of the device meanwhile, such as its free memory, spoils nothing.
+        with _cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             run()
         replay: Callable[[], None] = graph.replay
         return replay
@@ -143,4 +150,4 @@ def capture_for(device: torch.device) -> Capture:
     """The capture that a device has."""
     if device.type == "cpu":
         return Traced()
-    return Graphed() if device.type == "cuda" else Uncaptured()
+    return Graphed(_Recorder(device)) if device.type == "cuda" else Uncaptured()

@@ -272,7 +272,8 @@ def why_not(model: PreTrainedModel) -> str | None:
     rotary = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if rotary not in _ROTARY:
         return f"its rotary positions are {rotary}"
-    if any(type(part) is not Linear for part in _linears(model)):
+    # A quantised weight may also be a tensor of another class in a plain module.
+    if any(type(part) is not Linear or type(part.weight.data) is not Tensor for part in _linears(model)):
         return "its matrices are quantised"
     if len({(weight.device, weight.dtype) for weight in model.parameters()}) > 1:
         return "its weights are of several devices or number formats"

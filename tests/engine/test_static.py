@@ -320,6 +320,26 @@ class TestOptimize:
         assert "other logits than transformers' own (relative error 0.01)" in optimize(lm)
         assert lm.info.passes == "eager"
 
+    def test_a_capture_that_repeats_its_first_result_is_found_out(self) -> None:
+        """As a graph would that was recorded on another device's stream."""
+
+        def frozen(run: Callable[[], None]) -> Callable[[], None]:
+            run()
+            return lambda: None
+
+        lm = tiny_lm("llama")
+        ours = StaticForward(LeanForward(lm.model), Graphed(frozen))
+        assert "other logits" in str(optimize_module._disagreement(lm, ours, lm.way))
+
+    def test_a_weight_that_is_no_plain_tensor_stays_with_transformers(self) -> None:
+        class Packed(Tensor):
+            pass
+
+        lm = tiny_lm("llama")
+        down = lm.model.model.layers[1].mlp.down_proj
+        down.weight = torch.nn.Parameter(down.weight.as_subclass(Packed), requires_grad=False)
+        assert optimize(lm) == "eager: its matrices are quantised"
+
     def test_layers_that_fail_are_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: object) -> None:
             raise RuntimeError("no kernel\nhere")
