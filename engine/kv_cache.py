@@ -59,15 +59,15 @@ class PreallocatedLayer(CacheLayerMixin):
         shown = self._owner.shown(end)
         return self.keys[:, :, :shown], self.values[:, :, :shown]
 
-    def make_room(self, end: int) -> bool:
-        """Hold at least ``end`` positions; whether the tensors had to be made anew."""
+    def make_room(self, end: int) -> None:
+        """Hold at least ``end`` positions. If memory runs out the tensors stay as they are."""
         assert self.keys is not None and self.values is not None
         if end <= self.keys.shape[2]:
-            return False
+            return
+        self._owner.forget_views()
         capacity = -(-max(end, self._owner.reserved) // _STEP) * _STEP
-        self.keys = _grown(self.keys, capacity, self.length)
-        self.values = _grown(self.values, capacity, self.length)
-        return True
+        keys, values = (_grown(held, capacity, self.length) for held in (self.keys, self.values))
+        self.keys, self.values = keys, values
 
     def get_seq_length(self) -> int:
         return self.length
@@ -140,13 +140,16 @@ class KVCache:
         for layer in self._layers:
             if not layer.is_initialized:
                 layer.lazy_initialization(like, like)
-            if layer.make_room(end):
-                self._views = None
+            layer.make_room(end)
         if self._views is None or self._views[0] != shown:
             keys = [layer.keys[:, :, :shown] for layer in self._layers if layer.keys is not None]
             values = [layer.values[:, :, :shown] for layer in self._layers if layer.values is not None]
             self._views = shown, keys, values
         return self._views[1:]
+
+    def forget_views(self) -> None:
+        """What ``opened`` gave lies elsewhere soon."""
+        self._views = None
 
     def advance(self, n: int) -> None:
         """Count n more positions as held."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
 from engine.models.load import load_model
-from engine.models.optimize import optimize
+from engine.models.optimize import Optimize, optimize
 from engine.models.token_text import compare_vocabularies
 from engine.passes import Passes
 from engine.prefill import prefill, rewind_to_prefix
@@ -208,8 +209,17 @@ class Pair:
         }
 
 
-def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool], prepared: Prepared) -> Pair:
+def load_pair(
+    config: Config,
+    reporter: Reporter,
+    cancelled: Callable[[], bool],
+    prepared: Prepared,
+    ways: Mapping[str, Optimize] = MappingProxyType({}),
+) -> Pair:
     """Load what was prepared. A drafter that IS the target, bit for bit, shares its weights.
+
+    Args:
+        ways: by role, how passes run that do not run as ``run.optimize`` says.
 
     Raises:
         UserError, ResourceError: with the reason and what to do.
@@ -232,7 +242,7 @@ def load_pair(config: Config, reporter: Reporter, cancelled: Callable[[], bool],
                 cancelled=cancelled,
             )
             reporter.progress(role, "optimize", 0, None)
-            notices.append(("optimize", f"{role}: {optimize(model, run.optimize)}"))
+            notices.append(("optimize", f"{role}: {optimize(model, ways.get(role, run.optimize))}"))
         models[role] = model
         reporter.finished(role, model.info)
 

@@ -99,7 +99,7 @@ def _still_fits(model: CausalLM, name: str | None, quantize: Quantize, run: RunC
         and model.info.dtype == dtype_name(placement.dtype)
         and (model.info.quantized or "none") == quantize
         and model.device == placement.device
-        and run.optimize in ("auto", model.info.passes)
+        and run.optimize in (model.asked, model.info.passes)
     )
 
 

@@ -15,6 +15,7 @@ from engine.config import Config
 from engine.context import messages_from
 from engine.errors import RecordingError, UserError
 from engine.events import Event, Round, RunStarted, SegmentStarted, Settings
+from engine.models.optimize import Optimize
 from engine.pair import Pair, map_torch_errors
 from engine.recheck_compare import difference, drift, same_ids, same_numbers
 from engine.recheck_finding import Finding, Grade
@@ -27,6 +28,8 @@ from engine.recorded_config import recorded_config
 if TYPE_CHECKING:
     from engine.answer import Answer
     from engine.session import Session
+
+_WAYS: tuple[Optimize, ...] = ("eager", "static", "compile")
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class ModelRecheck:
         self.result = Repeated()
         self._header = header
         self._session = make_session(_config_of(header))
+        self._session.ways = _ways(header)
 
     def load(self, tell: Callable[[Event], None] = lambda _: None) -> None:
         """Load the models, and check that they are the recorded ones.
@@ -163,10 +167,24 @@ def _config_of(header: dict[str, Any]) -> Config:
         )
     machine = header.get("machine")
     recorded = {key: machine[key] for key in ("dtype", "threads") if key in machine} if machine else {}
-    target = header.get("target")
-    # Another way to run the passes rounds otherwise.
-    recorded["optimize"] = target.get("passes", "eager") if isinstance(target, dict) else "auto"
     return config.model_copy(update={"run": config.run.model_copy(update=recorded)})
+
+
+def _ways(header: dict[str, Any]) -> dict[str, Optimize]:
+    """How the passes of each model ran, as another way rounds otherwise; "auto" may take one for the target
+    and another for the drafter. Raises RecordingError for one that this version does not know."""
+    ways: dict[str, Optimize] = {}
+    for role in ("target", "drafter"):
+        model = header.get(role)
+        if isinstance(model, dict):
+            passes = model.get("passes", "eager")  # a recording that does not say it knew no other way
+            if passes not in _WAYS:
+                raise RecordingError(
+                    f"the {role}'s passes ran as {passes!r}, which this version does not know",
+                    f"It knows: {', '.join(_WAYS)}.",
+                )
+            ways[role] = passes
+    return ways
 
 
 class _ForcedRun:

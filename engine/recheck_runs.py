@@ -89,7 +89,8 @@ class Loaded:
 
 
 def _same(one: ModelInfo, other: ModelInfo) -> bool:
-    if (one.dtype, one.quantized) != (other.dtype, other.quantized):
+    held = [(each.dtype, each.quantized, each.passes) for each in (one, other)]
+    if held[0] != held[1]:
         return False
     return one.sha256 == other.sha256 if one.sha256 and other.sha256 else one.name == other.name
 

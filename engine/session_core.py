@@ -27,6 +27,7 @@ from engine.stats import Statistics
 
 if TYPE_CHECKING:
     from engine.answer import Answer
+    from engine.models.optimize import Optimize
     from engine.pair import Pair
 
 Tell = Callable[[Event], None]
@@ -43,6 +44,8 @@ class SessionCore:
     def __init__(self, config: Config, recorder: Recorder | None = None) -> None:
         self.config = config
         self.recorder = recorder
+        self.ways: dict[str, Optimize] = {}
+        """By role, how passes run that do not run as ``run.optimize`` says."""
         seed = config.sampling.seed
         self.seed = secrets.randbits(32) if seed is None else seed
         self.run_statistics = Statistics()
@@ -86,7 +89,7 @@ class SessionCore:
             prepared = prepare(self.config, reporter, self._cancelled.is_set, held)
             held.clear()
             self.eject()
-            self._pair = load_pair(self.config, reporter, self._cancelled.is_set, prepared)
+            self._pair = load_pair(self.config, reporter, self._cancelled.is_set, prepared, self.ways)
             self._pair.warm_up(self.config.draft.num_draft_tokens)
             for key, text in self._pair.notices:
                 record_and_tell(Notice(*self._stamp(), key, text))

@@ -149,6 +149,7 @@ def _settings(run: RunReport) -> dict[str, Any]:
         "target": facts.target.name if facts.target else None,
         "dtype": facts.target.dtype if facts.target else None,
         "device": facts.target.device if facts.target else None,
+        "passes": facts.target.passes if facts.target else None,
         "drafter_model": facts.drafter.name if facts.drafter else None,
     }
     return told | (plain(facts.settings) if facts.settings else {})

@@ -27,7 +27,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 NAME = "row_invariant"
 BLOCK = 64
 """Keys come in multiples of this many."""
-_TILE = 32
+TILE = 32
 """Rows of a query that torch's kernel takes at a time."""
 _PLAIN = "sdpa"
 
@@ -75,7 +75,7 @@ def _attention(
         tile = query.reshape(1, key.shape[1], shared, size)
         attended = scaled_dot_product_attention(tile, key, value, attn_mask=attention_mask, scale=scaling)
         return attended.reshape(1, 1, heads, size), None
-    if n % _TILE == 1:  # the last row stands twice
+    if n % TILE == 1:  # the last row stands twice
         query = torch.cat([query, query[:, :, -1:]], dim=2)
         attention_mask = torch.cat([attention_mask, attention_mask[:, :, -1:]], dim=2)
     attended = scaled_dot_product_attention(

@@ -50,9 +50,9 @@ class Traced:
     """
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
-        # The executor that optimises takes 0.3 s more to begin with, and is no faster here.
-        with warnings.catch_warnings(), _jit.optimized_execution(False):
-            warnings.simplefilter("ignore", DeprecationWarning)
+        # The executor that optimises takes 0.3 s more to begin with, and is no faster here. The flag is the
+        # thread's own.
+        with _jit.optimized_execution(False):
             if key not in _traces:
                 _traces[key] = _traced(whole, (*inputs, *held))
             return _traces[key](*inputs, *held)
@@ -64,7 +64,9 @@ def _traced(whole: Pass, arguments: Sequence[Any]) -> Pass:
     def run(*arguments: Any) -> Tensor:
         return cell[0](*arguments)
 
-    with torch.no_grad():
+    # Filters of warnings are of all threads: they are touched for a new trace only, not at every pass.
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
         traced: Pass = _jit.trace(run, tuple(arguments), check_trace=False)
     cell.clear()  # the trace holds on to what it was made of, and that to a model
     return traced
@@ -80,15 +82,14 @@ class Graphed:
         record: runs a function once and returns what runs it again.
     """
 
-    def __init__(self, record: Callable[[Callable[[], None]], Callable[[], None]] | None = None) -> None:
-        self._record = record or _Recorder()
+    def __init__(self, record: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        self._record = record
         self._graphs: OrderedDict[Hashable, tuple[list[Tensor], list[Tensor], Callable[[], None]]]
         self._graphs = OrderedDict()
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
         shapes = tuple(tensor.shape for tensor in inputs)
-        places = tuple(tensor.data_ptr() for tensors in held for tensor in tensors[:1])
-        full_key = (key, shapes, places)
+        full_key = (key, shapes, _places(held))
         if full_key not in self._graphs:
             while len(self._graphs) >= _GRAPHS:
                 self._graphs.popitem(last=False)
@@ -112,13 +113,24 @@ class Graphed:
         return static, result, self._record(run)
 
 
-class _Recorder:
-    """Records CUDA graphs that share one pool of memory."""
+def _places(held: Sequence[Any]) -> Hashable:
+    """Where tensors lie. Of every one: memory that a cache gave back may serve another cache in part."""
+    return tuple((tensors[0].stride(), *(tensor.data_ptr() for tensor in tensors)) for tensors in held)
 
-    def __init__(self) -> None:
+
+class _Recorder:
+    """Records CUDA graphs of one device that share one pool of memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._pool = _cuda.graph_pool_handle()
 
     def __call__(self, run: Callable[[], None]) -> Callable[[], None]:
+        # A stream belongs to the device that is current, and one of another device would record nothing.
+        with _cuda.device(self._device):
+            return self._recorded(run)
+
+    def _recorded(self, run: Callable[[], None]) -> Callable[[], None]:
         # Kernels are chosen and compiled at their first run, which no graph may contain.
         aside = _cuda.Stream()
         aside.wait_stream(_cuda.current_stream())
@@ -127,7 +139,8 @@ class _Recorder:
             run()
         _cuda.current_stream().wait_stream(aside)
         graph = _cuda.CUDAGraph()
-        with _cuda.graph(graph, pool=self._pool):
+        # What other threads ask of the device meanwhile, such as its free memory, spoils nothing.
+        with _cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             run()
         replay: Callable[[], None] = graph.replay
         return replay
@@ -137,4 +150,4 @@ def capture_for(device: torch.device) -> Capture:
     """The capture that a device has."""
     if device.type == "cpu":
         return Traced()
-    return Graphed() if device.type == "cuda" else Uncaptured()
+    return Graphed(_Recorder(device)) if device.type == "cuda" else Uncaptured()

@@ -27,6 +27,7 @@ class CausalLM:
         generation_defaults: what ``engine.models.generation_config`` found in the model's own settings.
         context_length: tokens its positions allow.
         way: how its passes run; by default as transformers has written them.
+        asked: the ``run.optimize`` that the way was chosen for.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class CausalLM:
         generation_defaults: Mapping[str, Any],
         context_length: int,
         way: Forward | None = None,
+        asked: str = "eager",
     ) -> None:
         self.model = model
         self.text = text
@@ -50,6 +52,7 @@ class CausalLM:
         self.device = model.get_input_embeddings().weight.device
         self.clock = PassClock(self.device)
         self.way = way or EagerForward(model)
+        self.asked = asked
 
     def twin(self) -> CausalLM:
         """The same weights under a clock of their own: a model that drafts for itself."""
@@ -61,6 +64,7 @@ class CausalLM:
             generation_defaults=self.generation_defaults,
             context_length=self.context_length,
             way=self.way,
+            asked=self.asked,
         )
 
     def new_cache(self, way: Forward | None = None) -> KVCache:

@@ -263,8 +263,8 @@ def why_not(model: PreTrainedModel) -> str | None:
     rotary = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if rotary not in _ROTARY:
         return f"its rotary positions are {rotary}"
-    if any(type(part) is not Linear and not isinstance(part, QuantizedLinear) for part in _linears(model)):
-        return "its matrices are quantised in a way that is not ours"
+    if not all(isinstance(part, QuantizedLinear) or _is_plain(part) for part in _linears(model)):
+        return "its matrices are quantised by others"
     if len({(weight.device, weight.dtype) for weight in model.parameters()}) > 1:
         return "its weights are of several devices or number formats"
     return None
@@ -274,6 +274,11 @@ def _projection(part: Linear | QuantizedLinear, turned: bool) -> Projection:
     if isinstance(part, QuantizedLinear):
         return part.coded
     return Plain(part.weight.detach(), None if part.bias is None else part.bias.detach(), turned)
+
+
+def _is_plain(part: Any) -> bool:
+    """A quantised weight may also be a tensor of another class in a plain module."""
+    return type(part) is Linear and type(part.weight.data) is Tensor
 
 
 def _linears(model: Any) -> list[Any]:

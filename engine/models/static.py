@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.kv_cache import KVCache
-from engine.models.attention import BLOCK
+from engine.models.attention import BLOCK, TILE
 from engine.models.capture import Capture, capture_for
 from engine.models.lean import WIDE, LeanForward, Places, shape_of, tensors_of, with_tensors
 
@@ -37,8 +37,8 @@ class StaticForward:
     def logits(self, ids: Tensor, cache: KVCache, keep: int) -> Tensor:
         n, at = ids.shape[0], len(cache)
         keys, values = cache.opened(n, self._like)
-        ids, places = self._at_least_two(ids), self._places(at, n, keys[0].shape[2])
-        rows = self._at_least_two(self._span(n - keep, n))
+        ids, places = self._none_alone(ids), self._places(at, n, keys[0].shape[2])
+        rows = self._none_alone(self._span(n - keep, n))
         inputs = (ids, rows, places.positions, places.cos, places.sin, places.mask)
         wide = keep >= WIDE
         held = (keys, values, self._weights)
@@ -50,7 +50,7 @@ class StaticForward:
         n, at = ids.shape[0], len(cache)
         keys, values = cache.opened(n, self._like)
         places = self._places(at, n, keys[0].shape[2])
-        self._lean.hidden(self._lean.weights, self._at_least_two(ids), places, keys, values)
+        self._lean.hidden(self._lean.weights, self._none_alone(ids), places, keys, values)
         cache.advance(n)
 
     def _narrow(self, *arguments: Any) -> Tensor:
@@ -70,9 +70,12 @@ class StaticForward:
         hidden = lean.hidden(weights, ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
         return lean.logits(weights, hidden.index_select(0, rows), wide)
 
-    def _at_least_two(self, rows: Tensor) -> Tensor:
-        """A single row twice, where two rows take the faster kernel, the one of all widths."""
-        return torch.cat([rows, rows]) if self._lean.turned and rows.shape[0] == 1 else rows
+    def _none_alone(self, rows: Tensor) -> Tensor:
+        """The last row twice, where it would be alone in a product or in a tile of attention: rows that are
+        take another kernel, which rounds otherwise.  # (n, ...) -> (n or n + 1, ...)"""
+        n = rows.shape[0]
+        alone = n == 1 or self._lean.shared * n % TILE == 1
+        return torch.cat([rows, rows[-1:]]) if self._lean.turned and alone else rows
 
     def _span(self, start: int, end: int) -> Tensor:
         return torch.arange(start, end, device=self._lean.device)
@@ -82,11 +85,14 @@ class StaticForward:
         lean = self._lean
         if self._cos.shape[0] < start + n:
             self._cos, self._sin = lean.rotary(2 * max(start + n, 512))
-        positions = self._span(start, start + n)
-        hidden = self._span(0, shown) > positions[:, None]  # (n, m)
+        positions = self._none_alone(self._span(start, start + n))
+        looking = positions if n > 1 else positions[:1]
+        hidden = self._span(0, shown) > looking[:, None]  # (n, m)
         mask = torch.zeros(hidden.shape, dtype=lean.dtype, device=lean.device)
         mask.masked_fill_(hidden, -torch.inf)
         if n > 1:
             mask = mask.repeat(lean.shared, 1)
-        cos, sin = self._cos[start : start + n], self._sin[start : start + n]  # (n, 1, D)
-        return Places(self._at_least_two(positions), cos, sin, mask)
+        cos, sin = (
+            self._none_alone(table[start : start + n]) for table in (self._cos, self._sin)
+        )  # (n, 1, D)
+        return Places(positions, cos, sin, mask)

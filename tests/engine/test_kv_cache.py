@@ -176,3 +176,39 @@ def test_as_ids() -> None:
     assert as_ids([3, 4], cpu).tolist() == [3, 4]
     tensor = torch.tensor([5])
     assert as_ids(tensor, cpu) is tensor
+
+
+def test_a_growth_that_runs_out_of_memory_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else keys with room beside values without it would be taken for a layer that has grown."""
+    from engine import kv_cache
+
+    cache = KVCache(tiny_config("llama", 384))
+    feed(cache, 250)
+    grown, calls = kv_cache._grown, 0
+
+    def short_of_memory(*arguments: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # the values of the second layer
+            raise torch.OutOfMemoryError
+        return grown(*arguments)
+
+    monkeypatch.setattr(kv_cache, "_grown", short_of_memory)
+    with pytest.raises(torch.OutOfMemoryError):
+        feed(cache, 10)
+    cache.truncate(250)
+    for keys, values in feed(cache, 10):
+        assert keys[0, 0, :, 0].tolist() == list(range(260))
+        assert values[0, 0, :, 0].tolist() == [-at for at in range(260)]
+
+
+def test_views_follow_a_growth_that_was_another_passs() -> None:
+    cache, like = KVCache(tiny_config("llama", 384)), torch.empty(1, 2, 0, 4)
+    cache.opened(200, like)
+    cache.advance(200)
+    feed(cache, 100)
+    cache.truncate(150)
+    keys, values = cache.opened(50, like)
+    for layer, key, value in zip(layers(cache), keys, values, strict=True):
+        assert key.data_ptr() == layer.keys.data_ptr()
+        assert value.data_ptr() == layer.values.data_ptr()

@@ -172,6 +172,33 @@ def test_another_target_is_a_bug(sampled: Story) -> None:
     assert Grade.BUG in {finding.grade for finding in findings}
 
 
+def test_each_model_runs_again_as_it_ran(folders: tuple[str, str]) -> None:
+    """ "auto" may have taken one way for the target and another for the drafter."""
+
+    def ways(session: Session) -> None:
+        found.append(tuple(info.passes if info else None for info in session.held))
+
+    found: list[tuple[str | None, ...]] = []
+    session = Session(configured(*folders, run={"dtype": "bfloat16"}))
+    session.ways = {"target": "static", "drafter": "eager"}
+    session.load()
+    events = list(session.generate(ASK))
+    findings, result = repeat((session.header(), events), ways)
+    assert found == [("static", "eager")]
+    assert not findings
+    assert result.identical == result.rounds > 0
+
+
+def test_a_recording_that_names_no_way_ran_as_transformers_does(sampled: Story) -> None:
+    header, events = sampled
+    old = {key: value for key, value in header["target"].items() if key != "passes"}
+    found: list[str] = []
+    repeat(({**header, "target": old}, events), lambda session: found.append(session.pair.target.info.passes))
+    assert found == ["eager"]
+    with pytest.raises(RecordingError, match="passes ran as 'magic', which this version does not know"):
+        repeat(({**header, "target": {**old, "passes": "magic"}}, events))
+
+
 def test_other_weights_are_refused_by_their_hash(
     folders: tuple[str, str], sampled: Story, tmp_path: Path
 ) -> None:

@@ -80,6 +80,21 @@ def test_what_is_held_in_other_bits_is_loaded_again(folders: dict[str, str]) -> 
     assert session.pair.text_key(session.pair.settings(session.config, 1)) != plain
 
 
+def test_passes_are_chosen_again_only_when_another_way_is_asked_for(folders: dict[str, str]) -> None:
+    """A model that was to run as "eager" was never measured, so "auto" does not keep it as it is."""
+    session = loaded(configured(folders["target"], folders["target"], run={"optimize": "eager"}))
+    for asked, roles in (
+        ("auto", ["target", "drafter"]),
+        ("auto", []),
+        ("eager", ["target", "drafter"]),
+        ("static", ["target", "drafter"]),
+        ("static", []),
+    ):
+        session.config = configured(folders["target"], folders["target"], run={"optimize": asked})
+        assert roles_loaded(session) == roles, asked
+    assert [info and info.passes for info in session.held] == ["static", "static"]
+
+
 def test_a_load_that_fails_leaves_nothing_and_the_next_one_works(folders: dict[str, str]) -> None:
     session = loaded(configured(folders["target"], folders["drafter"]))
     session.config = configured(folders["target"], folders["stranger"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.scripted import make_round
+from support.scripted import TARGET, make_round
 from support.story import opening
 
 from engine.errors import UserError
@@ -38,6 +38,16 @@ def test_a_run_is_the_same_as_itself() -> None:
     assert comparison.settings == {}
     assert all(first == second for first, second in comparison.measures.values())
     assert comparison.as_dict()["tokens_at_difference"] == [None, None]
+
+
+def test_another_way_of_the_passes_is_a_difference() -> None:
+    """It rounds otherwise, so it can explain another text."""
+    plain = run(make_round(1, 3, 2))
+    one, other = (
+        replace(plain, facts=replace(plain.facts, target=replace(TARGET, passes=passes)))
+        for passes in ("eager", "static")
+    )
+    assert compare_runs(one, other).settings == {"passes": ("eager", "static")}
 
 
 def test_the_first_difference_is_by_token_not_by_round() -> None:
