@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -110,6 +111,7 @@ class TestWeights:
         kept = {
             "a": torch.arange(7, dtype=torch.int64),
             "b": torch.tensor([True, False, True]),
+            "last": torch.tensor([False, True]),
             "empty": torch.empty(0, 3),
             "scalar": torch.tensor(2.5),
         }
@@ -119,7 +121,7 @@ class TestWeights:
             "e": torch.randn(2, 2).half(),
         }
         save_file({**kept, **floats}, path)
-        _shift(path, "b", by=6)
+        _shift(path, "last", by=6)
         for dtype in (None, torch.float16):
             found = _read(read_folder(path.parent), dtype)
             assert found.keys() == kept.keys() | floats.keys()
@@ -132,8 +134,22 @@ class TestWeights:
         path = Path(_saved(tmp_path, tiny_model("llama"))) / "model.safetensors"
         tensors = {f"t{number}": torch.tensor([float(number)]) for number in range(2500)}
         save_file(tensors, path)
-        found = _read(read_folder(path.parent), torch.bfloat16)
-        assert all(torch.equal(found[name], tensors[name].bfloat16()) for name in tensors)
+        for dtype in (torch.float32, torch.bfloat16):
+            found = _read(read_folder(path.parent), dtype)
+            assert all(torch.equal(found[name], tensors[name].to(dtype)) for name in tensors)
+
+    def test_a_system_that_reads_less_than_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        preadv = os.preadv
+
+        def sparing(file: int, targets: list[memoryview], begin: int) -> int:
+            return preadv(file, [targets[0][:700]], begin)
+
+        monkeypatch.setattr(os, "preadv", sparing)
+        model = tiny_model("llama")
+        found = _read(read_folder(Path(_saved(tmp_path, model))), torch.float32)
+        assert all(torch.equal(found[name], tensor) for name, tensor in model.state_dict().items())
 
     def test_each_tensor_can_be_freed_by_itself(self, tmp_path: Path) -> None:
         """Weights that are packed go one by one, so that the peak is not twice the weights."""
@@ -145,9 +161,12 @@ class TestWeights:
         from transformers import LlamaForCausalLM
 
         monkeypatch.setattr(LlamaForCausalLM, "_keep_in_fp32_modules_strict", ["down_proj"])
-        lm = _load(_saved(tmp_path, tiny_model("llama")), "bfloat16")
-        mlp = lm.model.model.layers[0].mlp
-        assert (mlp.down_proj.weight.dtype, mlp.up_proj.weight.dtype) == (torch.float32, torch.bfloat16)
+        model = tiny_model("llama")
+        lm = _load(_saved(tmp_path, model), "bfloat16")
+        ours, theirs = lm.model.model.layers[0].mlp, model.model.layers[0].mlp
+        assert ours.up_proj.weight.dtype == torch.bfloat16
+        assert ours.down_proj.weight.dtype == torch.float32
+        assert torch.equal(ours.down_proj.weight, theirs.down_proj.weight), "not rounded on the way"
 
     def test_shared_weights_stay_shared(self, tmp_path: Path) -> None:
         model = tiny_model("llama", tie_word_embeddings=True)
