@@ -68,7 +68,7 @@ def chat(kind: str, target: str, drafter: str, length: int) -> Chat:
     tables = {name: dict(table) for name, table in KINDS[kind].items()}
     if kind != "lookup":
         tables["draft"]["model_name"] = drafter
-    return Chat(loaded(configured(target, **tables, run={"max_new_tokens": length})))
+    return Chat(loaded(configured(target, None, **tables, run={"max_new_tokens": length})))
 
 
 def grown(chat: Chat, rounds: int) -> tuple[Footprint, Footprint, int]:
