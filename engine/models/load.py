@@ -9,12 +9,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import ModelNotFound
+from engine.errors import ModelNotFound, ModelUnsupported
 from engine.models import builtin, gguf, hub
 from engine.models.cache import IsCancelled, Progress, never, no_progress, remembered_sha256, stop_if
 from engine.models.folder import Folder, eos_ids, read_folder
 from engine.models.generation_config import generation_defaults
-from engine.models.quiet import quiet
+from engine.models.quiet import paused_collection, quiet
 
 if TYPE_CHECKING:
     from engine.models.causal_lm import CausalLM
@@ -138,18 +138,22 @@ def load_model(
     from engine.models.causal_lm import CausalLM
     from engine.models.describe import context_length, model_info
     from engine.models.devices import place
-    from engine.models.local import load_config, load_tokenizer, load_weights
+    from engine.models.local import WeightLoading, load_config, load_tokenizer
     from engine.models.quantized import quantize as quantize_layers
     from engine.models.token_text import TokenText
 
     folder = source.folder
     placement = place(device, dtype)
-    config = load_config(folder)
-    text = TokenText(load_tokenizer(folder.path))
-    sha256 = source.sha256 or _weights_sha256(folder, on_progress, cancelled)
-    network = load_weights(folder, config, placement, on_progress, cancelled)
-    if quantize != "none":
-        quantize_layers(network, quantize, source.name, on_progress, cancelled)
+    with paused_collection():
+        config = load_config(folder)
+        with WeightLoading(folder, config, placement) as loading:
+            text = TokenText(load_tokenizer(folder.path))
+            if not text.vocab_size:  # listing the vocabulary takes a while, which here costs nothing
+                raise ModelUnsupported(f"the tokenizer in {folder.path} has no tokens")
+            sha256 = source.sha256 or _weights_sha256(folder, on_progress, cancelled)
+            network = loading.finish(on_progress, cancelled)
+        if quantize != "none":
+            quantize_layers(network, quantize, source.name, on_progress, cancelled)
     return CausalLM(
         model=network,
         text=text,

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
-from torch import Tensor
 
 from engine.errors import ModelUnsupported, OutOfMemory
 from engine.models.cache import IsCancelled, Progress, stop_if
 from engine.models.devices import Placement
 from engine.models.folder import Folder, architecture_of, one_line, refuse_gaps
-from engine.models.safetensors_files import FULL_FLOATS, TensorEntry
-
-_TORCH_DTYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
-    "BOOL": torch.bool, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
-}  # fmt: skip
-_SCRATCH_BYTES = 16 << 20
+from engine.models.weight_reader import WeightReader
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -33,22 +28,76 @@ def load_tokenizer(folder: Path) -> Any:
         raise ModelUnsupported(f"the tokenizer in {folder} cannot be loaded: {one_line(error)}") from error
 
 
-def load_weights(
-    folder: Folder, config: Any, placement: Placement, on_progress: Progress, cancelled: IsCancelled
-) -> Any:
-    """The model, in eval mode and without gradients.
+class WeightLoading:
+    """The weights of a model on their way into memory.
+
+    On the way to the CPU threads read them from the beginning of the ``with`` block on, while the caller does
+    other things; leaving the block ends that.
 
     Args:
-        config: what ``load_config`` made of the folder.
-
-    Raises ModelUnsupported where the files do not make up the model, OutOfMemory, Cancelled.
+        folder: a checked one.
+        config: what ``load_config`` made of it.
     """
-    stop_if(cancelled)
+
+    def __init__(self, folder: Folder, config: Any, placement: Placement) -> None:
+        self._folder, self._config, self._placement = folder, config, placement
+        on_cpu = placement.device.type == "cpu" and "quantization_config" not in folder.config
+        self._reader = WeightReader(folder, placement.dtype) if on_cpu else None
+
+    def __enter__(self) -> Self:
+        """Raises ModelUnsupported, OutOfMemory."""
+        if self._reader is not None:
+            with _load_errors(self._folder, self._placement):
+                self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    def finish(self, on_progress: Progress, cancelled: IsCancelled) -> Any:
+        """The model, in eval mode and without gradients.
+
+        Raises ModelUnsupported where the files do not make up the model, OutOfMemory, Cancelled.
+        """
+        stop_if(cancelled)
+        with _load_errors(self._folder, self._placement):
+            if self._reader is None:
+                model = _read_to_device(self._folder, self._config, self._placement, on_progress)
+            else:
+                model = self._read_to_cpu(self._reader, on_progress, cancelled)
+        model.requires_grad_(False)
+        return model.eval()
+
+    def _read_to_cpu(self, reader: WeightReader, on_progress: Progress, cancelled: IsCancelled) -> Any:
+        """The model around tensors of our own.
+
+        transformers' own way of reading peaks at the file plus the weights when the number format differs,
+        and leaves a mapped file behind when it does not. Here the peak is the weights.
+        """
+        config, dtype = self._config, self._placement.dtype
+        skeleton = _skeleton(config, dtype)
+        _warm_renaming(config.model_type)
+        if skeleton._keep_in_fp32_modules or skeleton._keep_in_fp32_modules_strict:
+            # Rare. transformers knows these parts and converts the rest: everything anew, as it is stored.
+            reader.close()
+            reader = self._reader = WeightReader(self._folder, None)
+            reader.start()
+        weights = reader.tensors(on_progress, cancelled)
+        model, report = type(skeleton).from_pretrained(
+            None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True
+        )
+        refuse_gaps(report)
+        return model
+
+
+@contextmanager
+def _load_errors(folder: Folder, placement: Placement) -> Iterator[None]:
+    """Turn what torch, transformers and the system raise about a model into errors of ours."""
     try:
-        if placement.device.type == "cpu" and "quantization_config" not in folder.config:
-            model = _read_to_cpu(folder, config, placement.dtype, on_progress, cancelled)
-        else:
-            model = _read_to_device(folder, config, placement, on_progress)
+        yield
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(f"{placement.device} ran out of memory while loading {folder.path}") from error
     except MemoryError as error:
@@ -58,8 +107,6 @@ def load_weights(
         if "can't allocate memory" in str(error) or "not enough memory" in str(error):
             raise OutOfMemory(f"memory ran out while loading {folder.path}") from error
         raise ModelUnsupported(f"{folder.path} cannot be loaded: {one_line(error)}") from error
-    model.requires_grad_(False)
-    return model.eval()
 
 
 def load_config(folder: Folder) -> Any:
@@ -107,76 +154,20 @@ def _read_to_device(folder: Folder, config: Any, placement: Placement, on_progre
     return model
 
 
-def _read_to_cpu(
-    folder: Folder, config: Any, dtype: torch.dtype, on_progress: Progress, cancelled: IsCancelled
-) -> Any:
-    """Tensor by tensor into memory of our own, converted on the way.
-
-    transformers' own way peaks at the file plus the weights when the number format differs, and leaves a
-    mapped file behind when it does not. Here the peak is the weights.
-    """
+def _skeleton(config: Any, dtype: torch.dtype) -> Any:
+    """The model without memory for its weights."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
-        skeleton = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    # Parts that must stay in float32 are converted by transformers, which knows them.
-    converts = not (skeleton._keep_in_fp32_modules or skeleton._keep_in_fp32_modules_strict)
-    weights = _read_all(folder, dtype if converts else None, on_progress, cancelled)
-    model, report = type(skeleton).from_pretrained(
-        None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True
-    )
-    refuse_gaps(report)
-    return model
+        return AutoModelForCausalLM.from_config(config, dtype=dtype)
 
 
-def _read_all(
-    folder: Folder, dtype: torch.dtype | None, on_progress: Progress, cancelled: IsCancelled
-) -> dict[str, Tensor]:
-    """Every tensor of the folder, full floats as ``dtype`` (None: as they are)."""
-    total = sum(entry.end - entry.begin for entry in folder.entries.values())
-    scratch = torch.empty(_SCRATCH_BYTES, dtype=torch.uint8)
-    tensors: dict[str, Tensor] = {}
-    done = 0
-    for path in folder.files:
-        entries = [(name, entry) for name, entry in folder.entries.items() if entry.file == path]
-        with path.open("rb", buffering=0) as file:
-            for name, entry in sorted(entries, key=lambda item: item[1].begin):
-                stop_if(cancelled)
-                tensors[name] = _read_tensor(file, entry, dtype, scratch)
-                done += entry.end - entry.begin
-                on_progress("read", done, total)
-    return tensors
+def _warm_renaming(model_type: str) -> None:
+    """Have transformers make its table of renamed weights, of every model it knows.
 
+    It does so once a process, at the first load: 60 ms that here fit into the time of reading.
+    """
+    with suppress(ImportError):  # another version than the tested one may keep it elsewhere
+        from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
-def _is_converted(entry: TensorEntry, dtype: torch.dtype | None) -> bool:
-    return dtype is not None and entry.dtype in FULL_FLOATS and _TORCH_DTYPES[entry.dtype] != dtype
-
-
-def _read_tensor(file: Any, entry: TensorEntry, dtype: torch.dtype | None, scratch: Tensor) -> Tensor:
-    """One tensor; one that is converted passes through ``scratch`` piece by piece."""
-    if entry.dtype not in _TORCH_DTYPES:
-        raise ValueError(f"numbers of format {entry.dtype}")
-    stored = _TORCH_DTYPES[entry.dtype]
-    if dtype is None or not _is_converted(entry, dtype):
-        tensor = torch.empty(entry.shape, dtype=stored)
-        _fill(file, entry.begin, tensor.view(-1).view(torch.uint8))
-        return tensor
-    tensor = torch.empty(entry.shape, dtype=dtype)
-    flat, width = tensor.view(-1), stored.itemsize
-    for start in range(0, flat.numel(), len(scratch) // width):
-        target = flat[start : start + len(scratch) // width]
-        raw = scratch[: target.numel() * width]
-        _fill(file, entry.begin + start * width, raw)
-        target.copy_(raw.view(stored))
-    return tensor
-
-
-def _fill(file: Any, begin: int, target: Tensor) -> None:
-    """Read as many bytes as ``target`` has, from ``begin`` on."""
-    view = memoryview(target.numpy().data)
-    file.seek(begin)
-    while view:
-        count = file.readinto(view)
-        if not count:
-            raise ValueError("the weight file ends too early")
-        view = view[count:]
+        get_checkpoint_conversion_mapping(model_type)

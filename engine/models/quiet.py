@@ -1,9 +1,12 @@
-"""Keep transformers, huggingface_hub and tqdm away from the terminal: progress is shown by us, as events."""
+"""Keep other libraries from what they should not do meanwhile: write to the terminal, collect garbage."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _SETTINGS = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -16,7 +19,8 @@ _SETTINGS = {
 
 
 def quiet() -> None:
-    """Silence those libraries, whether or not they are imported; what the user's environment sets stays."""
+    """Silence transformers, huggingface_hub and tqdm, whether or not they are imported: progress is shown by
+    us, as events. What the user's environment sets stays."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     if "transformers" in sys.modules:
@@ -29,3 +33,19 @@ def quiet() -> None:
         from huggingface_hub.utils.tqdm import disable_progress_bars
 
         disable_progress_bars()
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """No search for cyclic garbage: one looks at all that torch and transformers have made at their import.
+
+    Parsing a tokenizer makes so many objects, none of them garbage, that it would bring on several searches:
+    160 of 280 ms for the built-in model's.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 from support.tiny import save_folder, tiny_model, tiny_tokenizer
 
+from engine.bench import loading
 from engine.bench.jobs import STOPPED
 from engine.bench.report import Row
 from engine.recording import read_recording
 from tui.bench.__main__ import main
 from tui.bench.frames import rounds_without_end
 from tui.bench.live import SCREENS
-from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, replay_rows, rest_rows, speed_rows, start_rows
+from tui.bench.rows import ROWS, Setup, frame_rows, key_rows, replay_rows, rest_rows, speed_rows
+from tui.bench.start import load_rows, start_rows
 from tui.bench.terminal import Terminal, TerminalError
 from tui.playable import PATH
 
@@ -89,10 +92,33 @@ def test_rounds_go_on_without_end() -> None:
 
 
 def test_a_start_is_timed_and_torch_is_not_there(tmp_path: Path) -> None:
-    paint, imported = start_rows(small(tmp_path))
+    shown, paint, imported = start_rows(small(tmp_path, helps=2))
+    assert shown.value is not None
+    assert 0 < shown.value < 60
+    assert "median of 2" in shown.note
     assert paint.value is not None
     assert 0 < paint.value < 60
     assert (imported.value, imported.status) == (0, "PASS"), imported.note
+
+
+def test_loading_is_compared_with_reading(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured_here(request: loading.Request) -> loading.Loading:
+        loading.main([json.dumps(asdict(request))])
+        return loading.Loading(**json.loads(capsys.readouterr().out))
+
+    monkeypatch.setattr(loading, "measure", measured_here)
+    rows = list(load_rows(small(tmp_path, model=model, loads=2)))
+    assert [row.name.split()[-1] for row in rows] == ["float32", "bfloat16"]
+    for row in rows:
+        assert row.value is not None
+        assert row.value > 1, "who loads a model reads it"
+
+
+def test_a_process_that_cannot_load_is_told_with_its_reason() -> None:
+    with pytest.raises(RuntimeError, match="there is no model 'nowhere'"):
+        loading.measure(loading.Request("nowhere", "float32"))
 
 
 def test_frames_are_timed_at_every_size(tmp_path: Path) -> None:
@@ -138,7 +164,7 @@ def test_screens_are_left_at_rest(tmp_path: Path, model: str) -> None:
 
 def test_every_screen_has_a_name_of_its_own() -> None:
     assert len(SCREENS) >= 12
-    assert [*ROWS] == ["start", "speed", "keys", "frames", "replay", "rest"]
+    assert [*ROWS] == ["start", "load", "speed", "keys", "frames", "replay", "rest"]
 
 
 def test_the_table_and_one_line_of_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,11 @@ from typing import Any
 
 from engine.bench.report import Row, ratio_row
 from engine.bench.timing import median_ratio
-from tui.bench.terminal import Terminal, TerminalError
+from tui.bench.start import load_rows, start_rows
+from tui.bench.terminal import Terminal
 
 SIZES = (1000, 4000, 16000)
 """Tokens in the panes."""
-FULL = ("Context", "Output", "Rounds", "Gauge", "Inspector", "Settings")
-"""What a full first frame has: the panes, and the line of the keys at the bottom."""
 LETTERS = "бвгджзийклмнптфхцчшщъыьэюяλμξπσφψω"
 """What is typed: no model that is measured writes these, so each is drawn first by its own key."""
 _TIMEOUT_S = 2.0
@@ -34,6 +33,10 @@ class Setup:
     scratch: Path
     """The app's folder, in the place of the user's."""
     starts: int = 5
+    helps: int = 10
+    """Starts of ``spec --help``."""
+    loads: int = 5
+    """Of the model, in each number format."""
     blocks: int = 3
     """Times A B B A."""
     tokens: int = 400
@@ -71,45 +74,6 @@ class Setup:
         }
         off = {"blocks": 0, "keys": False, "rest_s": 0.0, "screens": self.screens}
         return self.terminal("live", **fixed, **(off | plan))
-
-
-def start_rows(setup: Setup) -> Iterator[Row]:
-    """From the start of the process to the first full frame."""
-    seconds: list[float] = []
-    imported: set[str] = set()
-    for number in range(setup.starts + 1):
-        with setup.terminal("start") as terminal:
-            fact = terminal.fact()
-            painted = first_full_frame(terminal)
-            terminal.send("\x11")
-        if number:  # the first one writes byte code and warms the disk's cache
-            seconds.append(painted - terminal.began)
-            if fact["at"] > painted - 0.01:
-                imported |= set(fact["imported"])
-            else:
-                imported.add("(the engine began before it)")
-    estimate = median_ratio(seconds)
-    yield Row(
-        *("first paint", estimate.value, "s"),
-        at_most=0.8,
-        low=estimate.low,
-        high=estimate.high,
-        note=f"median of {len(seconds)} starts, {min(seconds):.2f} .. {max(seconds):.2f} s",
-    )
-    yield Row(
-        *("torch and its like imported by then", float(len(imported)), ""),
-        at_most=0,
-        note=", ".join(sorted(imported)) or "none",
-    )
-
-
-def first_full_frame(terminal: Terminal) -> float:
-    """When everything that belongs on the first screen was drawn."""
-    times = [terminal.drawn_at(word) for word in FULL]
-    missing = [word for word, at in zip(FULL, times, strict=True) if at is None]
-    if missing:
-        raise TerminalError(f"the first screen lacks {', '.join(missing)}")
-    return max(at for at in times if at is not None)
 
 
 def speed_rows(setup: Setup) -> Iterator[Row]:
@@ -234,6 +198,7 @@ def rest_rows(setup: Setup) -> Iterator[Row]:
 
 ROWS: Mapping[str, Callable[[Setup], Iterator[Row]]] = {
     "start": start_rows,
+    "load": load_rows,
     "speed": speed_rows,
     "keys": key_rows,
     "frames": frame_rows,
