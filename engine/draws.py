@@ -14,6 +14,7 @@ later, since no committed token depended on it.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,6 +41,9 @@ class Draws:
     Args:
         seed: 0 <= seed < 2**63.
     """
+
+    by_order: ClassVar[bool] = True
+    """Whether a draw knows ids by their order only: ids of weight 0 may then be left out."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -120,6 +124,8 @@ class SharedNoise(Draws):
     with G = -log E. Laws that resemble each other then mostly choose the same token, although neither knows
     the other (Daliri et al. 2024, arXiv 2408.07978).
     """
+
+    by_order = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -21,9 +21,8 @@ from transformers import (
 )
 
 from engine.events import Settings
-
-TOP = 4
-"""How many of the likeliest tokens an event shows."""
+from engine.largest import Chunks, chunk_size
+from engine.laws import TOP, Laws
 
 
 class Law:
@@ -40,18 +39,46 @@ class Law:
         self._penalty = None
         if settings.repetition_penalty != 1:
             self._penalty = RepetitionPenaltyLogitsProcessor(float(settings.repetition_penalty))
-        # A plain list: transformers' own reads the signature of every processor at every call.
+        self._temperature = float(settings.temperature)
+        self._top_k = 0 if self.greedy else settings.top_k
+        # Plain lists: transformers' own reads the signature of every processor at every call.
         self._warpers: list[LogitsProcessor] = []
+        """Those after the temperature."""
         if self.greedy:
             return
-        if settings.temperature != 1:
-            self._warpers.append(TemperatureLogitsWarper(float(settings.temperature)))
         if settings.top_k:
             self._warpers.append(TopKLogitsWarper(settings.top_k))
         if settings.top_p < 1:
             self._warpers.append(TopPLogitsWarper(float(settings.top_p)))
         if settings.min_p:
             self._warpers.append(MinPLogitsWarper(float(settings.min_p)))
+
+    def laws(
+        self,
+        logits: Tensor,
+        tokens: Sequence[int],
+        drafts: Tensor | None = None,
+        *,
+        every_id: bool = False,
+    ) -> Laws:
+        """The laws of R consecutive positions; arguments as of ``process``.
+
+        Args:
+            every_id: keep the columns of all ids. On a GPU they are kept anyway: how many columns are left
+                would be a number to wait for.
+        """
+        scores, size = self.penalised(logits, tokens, drafts), logits.shape[1]
+        narrow = scores.device.type == "cpu" and not every_id
+        if drafts is None:
+            drafts = _NOTHING
+        if self.greedy:
+            chunks = Chunks(scores)
+            likeliest = chunks.argmax()  # (R,)
+            ids = torch.cat([likeliest, drafts]).unique() if narrow else None
+            return Laws(_point_masses(scores, likeliest, ids), ids, size, chunks)
+        if narrow and 0 < self._top_k < size:
+            return self._narrow(scores, drafts)
+        return Laws(self.probabilities(self._warped(scores)), None, size)
 
     def process(self, logits: Tensor, tokens: Sequence[int], drafts: Tensor | None = None) -> Tensor:
         """Logits after all processors; -inf where a token is excluded.  # (R, V)
@@ -62,32 +89,61 @@ class Law:
             drafts: the ids after them. The last row follows all of them, the row before it all but one, and
                 so on back to the first.  # (>= R - 1,)
         """
+        return self._warped(self.penalised(logits, tokens, drafts))
+
+    def penalised(self, logits: Tensor, tokens: Sequence[int], drafts: Tensor | None = None) -> Tensor:
+        """Logits in this law's dtype after the repetition penalty, which alone reads the history.  # (R, V)"""
         scores = logits.to(self.dtype)
         if self._penalty is not None:
             scores = self._penalty(_histories(scores, tokens, drafts), scores)
-        for warper in self._warpers:  # each row stands alone, and none of them reads the history
-            scores = warper(_NO_HISTORY, scores)
         return scores
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The law of each row of processed logits; a point mass if greedy.  # (R, V)"""
-        if self.greedy:
-            likeliest = scores.argmax(-1, keepdim=True)  # (R, 1)
-            return torch.zeros_like(scores).scatter_(-1, likeliest, 1.0)
-        return scores.softmax(-1)
+        return _point_masses(scores, Chunks(scores).argmax(), None) if self.greedy else scores.softmax(-1)
 
-    @staticmethod
-    def top(scores: Tensor) -> Tensor:
-        """The likeliest ids of each row and their probabilities, ids first.  # (R, 2 * TOP)
+    def _warped(self, scores: Tensor) -> Tensor:
+        if not self.greedy and self._temperature != 1:
+            scores = scores / self._temperature
+        return self._excluded(scores)
 
-        A row that holds a NaN or +inf gives NaN probabilities, which is how a broken model is noticed.
+    def _excluded(self, scores: Tensor) -> Tensor:
+        """After top-k, top-p and min-p, each of which looks at a row alone.  # (R, M)"""
+        for warper in self._warpers:
+            scores = warper(_NO_HISTORY, scores)
+        return scores
+
+    def _narrow(self, scores: Tensor, drafts: Tensor) -> Laws:
+        """The laws over what top-k may keep in any row, and the drafts: the same probabilities.
+
+        The processors see each row's own candidates only, as the other ids have no part in what comes after
+        top-k. So a row gives the same bits whatever rows are beside it.
         """
-        values, ids = scores.topk(min(TOP, scores.shape[-1]), dim=-1)  # (R, TOP) each
-        probabilities = (values - scores.logsumexp(-1, keepdim=True)).exp()
-        return torch.cat([ids.to(scores.dtype), probabilities], dim=-1)
+        rows, size = scores.shape
+        kept = max(self._top_k, TOP)
+        row, ids, values = Chunks(scores, chunk_size(size, kept)).candidates(kept, self._temperature)  # (N,)
+        counts = torch.bincount(row, minlength=rows)  # (R,)
+        place = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]  # (N,) in its row
+        width = -(-int(counts.amax()) // _WIDTH) * _WIDTH
+        own = scores.new_full((rows, width), -torch.inf).index_put_((row, place), values)  # (R, M)
+        probabilities = self._excluded(own).softmax(-1)  # (R, M)
+        columns, column = torch.cat([ids, drafts]).unique(return_inverse=True)  # (U,), (N + K,)
+        p = scores.new_zeros(rows, len(columns))
+        p.index_put_((row, column[: len(row)]), probabilities[row, place])  # (R, U)
+        return Laws(p, columns, size)
 
 
+_NOTHING = torch.empty(0, dtype=torch.long)
 _NO_HISTORY = torch.empty((1, 0), dtype=torch.long)
+_WIDTH = 64
+"""Candidates of a row are filled up to a multiple of this many, so that sums over them are made alike."""
+
+
+def _point_masses(scores: Tensor, likeliest: Tensor, ids: Tensor | None) -> Tensor:
+    """All mass of each row on its likeliest id.  # (R, V), or (R, U) over these ids"""
+    if ids is None:
+        return torch.zeros_like(scores).scatter_(-1, likeliest[:, None], 1.0)
+    return (ids == likeliest[:, None]).to(scores.dtype)
 
 
 def _histories(scores: Tensor, tokens: Sequence[int], drafts: Tensor | None) -> Tensor:

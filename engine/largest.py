@@ -1,0 +1,85 @@
+"""The largest entries of long rows, found without sorting: a chunk that holds one has one of the largest maxima.
+
+A vocabulary has 50,000 to 250,000 ids. torch's ``argmax`` and ``topk`` over so many cost several times what
+reading them once does; the maxima of chunks cost one reading, and what is left to search is short.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK = 128
+"""Entries of a chunk where a few of the largest are wanted."""
+_CHUNKS_PER_ENTRY = 4
+"""Chunks at least for each entry that is wanted, so that most of them need not be searched."""
+
+
+def chunk_size(width: int, k: int) -> int:
+    """Entries of a chunk for the ``k`` largest of ``width``: a power of two up to ``CHUNK``."""
+    size = CHUNK
+    while size > 1 and width < size * k * _CHUNKS_PER_ENTRY:
+        size //= 2
+    return size
+
+
+class Chunks:
+    """Rows of scores, cut into chunks whose maxima are known. A NaN counts as the largest of all.
+
+    Args:
+        rows: the scores.  # (R, V)
+        size: entries of a chunk, C; the last one is filled up with -inf. There are n = ceil(V / C) of them.
+    """
+
+    def __init__(self, rows: Tensor, size: int = CHUNK) -> None:
+        self._size = size
+        self.width = rows.shape[1]
+        missing = -self.width % size
+        if missing:
+            rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
+        self._rows = rows.contiguous()  # (R, n * C)
+        self._chunks = self._rows.view(len(rows), -1, size)  # (R, n, C)
+        self.maxima = self._chunks.amax(-1)  # (R, n)
+        self._first = torch.arange(len(rows), device=rows.device) * self.maxima.shape[1]  # (R,)
+
+    def finite(self) -> Tensor:
+        """Whether a row has no NaN, no +inf, and not -inf only.  # (R,)"""
+        return self.maxima.amax(-1).isfinite()
+
+    def logsumexp(self) -> Tensor:
+        """log(sum(exp(row))) of each row; NaN for a row that is not ``finite``.  # (R, 1)"""
+        largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
+        return (self._rows - largest).exp_().sum(-1, keepdim=True).log_() + largest
+
+    def argmax(self) -> Tensor:
+        """The first of the largest entries of each row, as ``Tensor.argmax`` gives it.  # (R,)"""
+        best = self.maxima.argmax(-1)  # (R,)
+        return best * self._size + self._taken(self._first + best).argmax(-1)
+
+    def topk(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k largest entries of each row and their places, the largest first.  # (R, k) each"""
+        count = min(k, self.maxima.shape[1])
+        best = self.maxima.topk(count, sorted=False).indices  # (R, k)
+        searched = self._taken((self._first[:, None] + best).flatten()).view(len(best), -1)  # (R, k * C)
+        values, at = searched.topk(min(k, self.width))  # (R, k) each
+        return values, best.gather(1, at // self._size) * self._size + at % self._size
+
+    def candidates(self, k: int, divisor: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Row, place and value of every entry that can be among the k largest of its row, ties included.
+
+        In the order of row and place. It reads how many there are, which on a GPU would be waited for.
+
+        Args:
+            divisor: values are compared and given divided by it, as rounding may make two of them equal.
+        """
+        maxima = self.maxima / divisor  # (R, n)
+        # k chunks reach it, so k entries do. "Not below" lets a NaN pass, which is to be noticed.
+        floor = maxima.topk(min(k, maxima.shape[1]), sorted=False).values.amin(-1, keepdim=True)  # (R, 1)
+        row, chunk = (~(maxima < floor)).nonzero(as_tuple=True)  # (H,) each
+        searched = self._taken(self._first[row] + chunk) / divisor  # (H, C)
+        hit, inside = (~(searched < floor[row])).nonzero(as_tuple=True)  # (N,) each
+        return row[hit], chunk[hit] * self._size + inside, searched[hit, inside]
+
+    def _taken(self, numbers: Tensor) -> Tensor:
+        """Chunks by their numbers, counted over all rows.  # (n,) -> (n, C)"""
+        return self._chunks.flatten(0, 1).index_select(0, numbers)
