@@ -1,7 +1,10 @@
-"""The largest entries of long rows, found without sorting: a chunk that holds one has one of the largest maxima.
+"""The largest entries of long rows, and their log-sum-exp, in as few readings as they need.
 
-A vocabulary has 50,000 to 250,000 ids. torch's ``argmax`` and ``topk`` over so many cost several times what
-reading them once does; the maxima of chunks cost one reading, and what is left to search is short.
+A vocabulary has 50,000 to 250,000 ids. Right after a pass its logits are in no cache near the processor, so
+what counts is how many bytes are touched: half-precision rows are widened a few at a time in a scratch that
+stays in the cache, never as a whole. And torch's ``argmax`` and ``topk`` over so many entries cost several
+times what reading them once does; the maxima of chunks cost one reading, and a chunk that holds one of the
+largest entries has one of the largest maxima, so what is left to search is short.
 """
 
 from __future__ import annotations
@@ -27,29 +30,35 @@ class Chunks:
     """Rows of scores, cut into chunks whose maxima are known. A NaN counts as the largest of all.
 
     Args:
-        rows: the scores.  # (R, V)
+        rows: the scores, in any number format.  # (R, V)
+        dtype: in which they are computed with.
         size: entries of a chunk, C; the last one is filled up with -inf. There are n = ceil(V / C) of them.
     """
 
-    def __init__(self, rows: Tensor, size: int = CHUNK) -> None:
-        self._size = size
+    def __init__(self, rows: Tensor, dtype: torch.dtype, size: int = CHUNK) -> None:
+        self._size, self._dtype = size, dtype
         self.width = rows.shape[1]
         missing = -self.width % size
         if missing:
             rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
         self._rows = rows.contiguous()  # (R, n * C)
-        self._chunks = self._rows.view(len(rows), -1, size)  # (R, n, C)
-        self.maxima = self._chunks.amax(-1)  # (R, n)
-        self._first = torch.arange(len(rows), device=rows.device) * self.maxima.shape[1]  # (R,)
+        self.maxima = self._rows.view(len(rows), -1, size).amax(-1).to(dtype)  # (R, n)
+        count = self.maxima.shape[1]
+        self._first = torch.arange(0, len(rows) * count, count, device=rows.device)  # (R,)
+
+    def logsumexp(self, divisor: float = 1.0) -> Tensor:
+        """log(sum(exp(row / divisor))) of each row; NaN for a row that is not ``finite``.  # (R, 1)"""
+        largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
+        below = self._rows - largest
+        if divisor != 1:
+            below.div_(divisor)
+        # Chunk by chunk: torch sums a single long row in another order than several.
+        sums = below.exp_().view(len(below), -1, self._size).sum(-1)  # (R, n)
+        return sums.sum(-1, keepdim=True).log_() + largest / divisor
 
     def finite(self) -> Tensor:
         """Whether a row has no NaN, no +inf, and not -inf only.  # (R,)"""
         return self.maxima.amax(-1).isfinite()
-
-    def logsumexp(self) -> Tensor:
-        """log(sum(exp(row))) of each row; NaN for a row that is not ``finite``.  # (R, 1)"""
-        largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
-        return (self._rows - largest).exp_().sum(-1, keepdim=True).log_() + largest
 
     def argmax(self) -> Tensor:
         """The first of the largest entries of each row, as ``Tensor.argmax`` gives it.  # (R,)"""
@@ -57,17 +66,21 @@ class Chunks:
         return best * self._size + self._taken(self._first + best).argmax(-1)
 
     def topk(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k largest entries of each row and their places, the largest first.  # (R, k) each"""
+        """The k largest entries of each row and their places, the largest first.  # (R, k) each
+
+        A row with fewer than k entries above -inf may name one of the others twice.
+        """
         count = min(k, self.maxima.shape[1])
         best = self.maxima.topk(count, sorted=False).indices  # (R, k)
         searched = self._taken((self._first[:, None] + best).flatten()).view(len(best), -1)  # (R, k * C)
         values, at = searched.topk(min(k, self.width))  # (R, k) each
-        return values, best.gather(1, at // self._size) * self._size + at % self._size
+        places = best.gather(1, at // self._size) * self._size + at % self._size
+        return values, places.clamp(max=self.width - 1)
 
     def candidates(self, k: int, divisor: float) -> tuple[Tensor, Tensor, Tensor]:
         """Row, place and value of every entry that can be among the k largest of its row, ties included.
 
-        In the order of row and place. It reads how many there are, which on a GPU would be waited for.
+        In the order of row and place. How many there are is read, see ``engine.laws.may_count``.
 
         Args:
             divisor: values are compared and given divided by it, as rounding may make two of them equal.
@@ -78,8 +91,12 @@ class Chunks:
         row, chunk = (~(maxima < floor)).nonzero(as_tuple=True)  # (H,) each
         searched = self._taken(self._first[row] + chunk) / divisor  # (H, C)
         hit, inside = (~(searched < floor[row])).nonzero(as_tuple=True)  # (N,) each
-        return row[hit], chunk[hit] * self._size + inside, searched[hit, inside]
+        place = chunk[hit] * self._size + inside  # (N,)
+        if self._rows.shape[1] > self.width:  # not what the last chunk was filled up with
+            real = place < self.width
+            hit, inside, place = hit[real], inside[real], place[real]
+        return row[hit], place, searched[hit, inside]
 
     def _taken(self, numbers: Tensor) -> Tensor:
         """Chunks by their numbers, counted over all rows.  # (n,) -> (n, C)"""
-        return self._chunks.flatten(0, 1).index_select(0, numbers)
+        return self._rows.view(-1, self._size).index_select(0, numbers).to(self._dtype)

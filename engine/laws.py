@@ -11,6 +11,13 @@ from engine.largest import Chunks
 
 TOP = 4
 """How many of the likeliest tokens an event shows."""
+_WIDTH = 64
+"""Candidates of a row are filled up to a multiple of this many, so that sums over them are made alike."""
+
+
+def may_count(device: torch.device) -> bool:
+    """Whether a tensor may be as long as a count on the device says: a GPU's work would be waited for."""
+    return device.type == "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,20 @@ class Laws:
     scores: Chunks | None = None
     """Scores behind p, where p itself is a point mass and does not say what else was likely."""
 
+    @classmethod
+    def point_masses(cls, scores: Chunks, drafts: Tensor | None) -> Laws:
+        """All mass of each row on its likeliest id.
+
+        Args:
+            drafts: ids that shall have a column besides; None: every id has one.
+        """
+        likeliest, dtype = scores.argmax(), scores.maxima.dtype  # (R,)
+        if drafts is not None:
+            ids = torch.cat([likeliest, drafts]).unique()  # (U,)
+            return cls((ids == likeliest[:, None]).to(dtype), ids, scores.width, scores)
+        p = scores.maxima.new_zeros(len(likeliest), scores.width).scatter_(1, likeliest[:, None], 1.0)
+        return cls(p, None, scores.width, scores)
+
     def ids_of(self, columns: Tensor) -> Tensor:
         """The ids of columns; any shape."""
         return columns if self.ids is None else self.ids[columns]
@@ -45,15 +66,16 @@ class Laws:
         known = self.ids < q.shape[1]  # (U,)
         return q.index_select(1, self.ids.clamp(max=q.shape[1] - 1)) * known
 
-    def widened(self) -> Tensor:
-        """The laws over all ids.  # (R, V)"""
+    def widened(self) -> Laws:
+        """The same laws with a column for every id, U = V."""
         if self.ids is None:
-            return self.p
-        return self.p.new_zeros(len(self.p), self.vocab_size).index_copy_(1, self.ids, self.p)
+            return self
+        p = self.p.new_zeros(len(self.p), self.vocab_size).index_copy_(1, self.ids, self.p)  # (R, V)
+        return Laws(p, None, self.vocab_size, self.scores)
 
     def likeliest(self) -> Tensor:
         """The column of the likeliest id of each row.  # (R,)"""
-        return Chunks(self.p).argmax() if self.ids is None else self.p.argmax(-1)
+        return Chunks(self.p, self.p.dtype).argmax() if self.ids is None else self.p.argmax(-1)
 
     def sound(self) -> Tensor:
         """Whether the logits of each row were finite.  # (R,)"""
@@ -69,6 +91,64 @@ class Laws:
             values, ids = self.scores.topk(TOP)  # (R, TOP) each
             probabilities = (values - self.scores.logsumexp()).exp()
         else:
-            probabilities, columns = Chunks(self.p).topk(TOP)  # (R, TOP) each
+            probabilities, columns = Chunks(self.p, self.p.dtype).topk(TOP)  # (R, TOP) each
             ids = self.ids_of(columns)
         return torch.cat([ids.to(probabilities.dtype), probabilities], dim=-1)
+
+
+class Candidates:
+    """What can be among the ``reach`` largest of each row, side by side.
+
+    Args:
+        rows: of scores.  # (R, V)
+        divisor: of the scores: the temperature.
+    """
+
+    def __init__(self, rows: Chunks, reach: int, divisor: float) -> None:
+        self._vocab_size = rows.width
+        self._row, self._ids, values = rows.candidates(reach, divisor)  # (N,) each
+        self._counts = torch.bincount(self._row, minlength=len(rows.maxima))  # (R,)
+        starts = self._counts.cumsum(0) - self._counts  # (R,)
+        self._place = torch.arange(len(self._row)) - starts[self._row]  # (N,) in its row
+        width = -(-int(self._counts.amax()) // _WIDTH) * _WIDTH
+        self.own = values.new_full((len(self._counts), width), -torch.inf)
+        """The scores of each row's candidates, in the order of their ids, then -inf.  # (R, M)"""
+        self.own[self._row, self._place] = values
+
+    def nucleus(self, logsumexp: Tensor, top_p: float) -> Tensor:
+        """``own`` after top-p: -inf for the least likely ids, together no more than 1 - top_p.  # (R, M)
+
+        What is no candidate is less likely than any, so it counts first.
+
+        Args:
+            logsumexp: of all scores of each row.  # (R, 1)
+        """
+        probabilities = (self.own - logsumexp).exp()  # (R, M)
+        ordered, order = probabilities.sort(dim=-1, stable=True)
+        outside = (1 - ordered.sum(-1, keepdim=True)).clamp(min=0)  # (R, 1)
+        removed = outside + ordered.cumsum(-1) <= 1 - top_p  # (R, M)
+        removed[:, -1] = False
+        return self.own.masked_fill(removed.scatter(1, order, removed), -torch.inf)
+
+    def rows_without_end(self, kept: Tensor) -> Tensor:
+        """Rows whose least candidate was kept, so that ids that are no candidates might have been.  # (r,)
+
+        Args:
+            kept: ``own``, -inf where an id was excluded.  # (R, M)
+        """
+        filled = torch.arange(kept.shape[1]) >= self._counts[:, None]  # (R, M)
+        least = self.own.masked_fill(filled, torch.inf).argmin(-1, keepdim=True)  # (R, 1)
+        ended = (kept.gather(1, least)[:, 0] == -torch.inf) | (self._counts == self._vocab_size)  # (R,)
+        return ended.logical_not().nonzero()[:, 0]
+
+    def laws(self, probabilities: Tensor, drafts: Tensor) -> Laws:
+        """As laws over the candidates of all rows and the drafts.
+
+        Args:
+            probabilities: of ``own``.  # (R, M)
+            drafts: ids that shall have a column besides.
+        """
+        ids, column = torch.cat([self._ids, drafts]).unique(return_inverse=True)  # (U,), (N + K,)
+        p = probabilities.new_zeros(len(probabilities), len(ids))
+        p[self._row, column[: len(self._row)]] = probabilities[self._row, self._place]
+        return Laws(p, ids, self._vocab_size)

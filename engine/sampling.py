@@ -22,7 +22,7 @@ from transformers import (
 
 from engine.events import Settings
 from engine.largest import Chunks, chunk_size
-from engine.laws import TOP, Laws
+from engine.laws import TOP, Candidates, Laws, may_count
 
 
 class Law:
@@ -40,18 +40,16 @@ class Law:
         if settings.repetition_penalty != 1:
             self._penalty = RepetitionPenaltyLogitsProcessor(float(settings.repetition_penalty))
         self._temperature = float(settings.temperature)
-        self._top_k = 0 if self.greedy else settings.top_k
         # Plain lists: transformers' own reads the signature of every processor at every call.
-        self._warpers: list[LogitsProcessor] = []
-        """Those after the temperature."""
-        if self.greedy:
-            return
-        if settings.top_k:
-            self._warpers.append(TopKLogitsWarper(settings.top_k))
-        if settings.top_p < 1:
-            self._warpers.append(TopPLogitsWarper(float(settings.top_p)))
-        if settings.min_p:
-            self._warpers.append(MinPLogitsWarper(float(settings.min_p)))
+        self._top_k, self._top_p, min_p = settings.top_k, float(settings.top_p), float(settings.min_p)
+        self._after_top_p: list[LogitsProcessor] = [MinPLogitsWarper(min_p)] if min_p else []
+        self._after_temperature: list[LogitsProcessor] = [
+            *([TopKLogitsWarper(self._top_k)] if self._top_k else []),
+            *([TopPLogitsWarper(self._top_p)] if self._top_p < 1 else []),
+            *self._after_top_p,
+        ]
+        self._reach = max(self._top_k, TOP) if self._top_k else _REACH
+        """How many of the likeliest ids of a row are looked at, where a processor excludes some."""
 
     def laws(
         self,
@@ -64,21 +62,18 @@ class Law:
         """The laws of R consecutive positions; arguments as of ``process``.
 
         Args:
-            every_id: keep the columns of all ids. On a GPU they are kept anyway: how many columns are left
-                would be a number to wait for.
+            every_id: keep the columns of all ids; the probabilities are the same.
         """
         scores, size = self.penalised(logits, tokens, drafts), logits.shape[1]
-        narrow = scores.device.type == "cpu" and not every_id
-        if drafts is None:
-            drafts = _NOTHING
+        wanted = _NOTHING if drafts is None else drafts
         if self.greedy:
-            chunks = Chunks(scores)
-            likeliest = chunks.argmax()  # (R,)
-            ids = torch.cat([likeliest, drafts]).unique() if narrow else None
-            return Laws(_point_masses(scores, likeliest, ids), ids, size, chunks)
-        if narrow and 0 < self._top_k < size:
-            return self._narrow(scores, drafts)
-        return Laws(self.probabilities(self._warped(scores)), None, size)
+            chunks = Chunks(scores, self.dtype)
+            laws = Laws.point_masses(chunks, wanted if may_count(scores.device) and not every_id else None)
+        elif self._after_temperature and self._reach < size and may_count(scores.device):
+            laws = self._narrow(scores, wanted)
+        else:
+            laws = Laws(self.probabilities(self._warped(scores)), None, size)
+        return laws.widened() if every_id else laws
 
     def process(self, logits: Tensor, tokens: Sequence[int], drafts: Tensor | None = None) -> Tensor:
         """Logits after all processors; -inf where a token is excluded.  # (R, V)
@@ -92,58 +87,60 @@ class Law:
         return self._warped(self.penalised(logits, tokens, drafts))
 
     def penalised(self, logits: Tensor, tokens: Sequence[int], drafts: Tensor | None = None) -> Tensor:
-        """Logits in this law's dtype after the repetition penalty, which alone reads the history.  # (R, V)"""
+        """Logits after the repetition penalty, which alone reads the history; as they are without one.  # (R, V)"""
+        if self._penalty is None:
+            return logits
         scores = logits.to(self.dtype)
-        if self._penalty is not None:
-            scores = self._penalty(_histories(scores, tokens, drafts), scores)
-        return scores
+        penalised: Tensor = self._penalty(_histories(scores, tokens, drafts), scores)
+        return penalised
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The law of each row of processed logits; a point mass if greedy.  # (R, V)"""
-        return _point_masses(scores, Chunks(scores).argmax(), None) if self.greedy else scores.softmax(-1)
+        return Laws.point_masses(Chunks(scores, self.dtype), None).p if self.greedy else scores.softmax(-1)
 
     def _warped(self, scores: Tensor) -> Tensor:
-        if not self.greedy and self._temperature != 1:
+        """Scores after the processors that look at a row alone.  # (R, V)"""
+        scores = scores.to(self.dtype)
+        if self.greedy:
+            return scores
+        if self._temperature != 1:
             scores = scores / self._temperature
-        return self._excluded(scores)
-
-    def _excluded(self, scores: Tensor) -> Tensor:
-        """After top-k, top-p and min-p, each of which looks at a row alone.  # (R, M)"""
-        for warper in self._warpers:
-            scores = warper(_NO_HISTORY, scores)
-        return scores
+        return _applied(self._after_temperature, scores)
 
     def _narrow(self, scores: Tensor, drafts: Tensor) -> Laws:
-        """The laws over what top-k may keep in any row, and the drafts: the same probabilities.
+        """The laws over what some row may keep, and the drafts.
 
-        The processors see each row's own candidates only, as the other ids have no part in what comes after
-        top-k. So a row gives the same bits whatever rows are beside it.
+        A row's candidates are processed alone, so it gets the same bits whatever rows are beside it.
         """
-        rows, size = scores.shape
-        kept = max(self._top_k, TOP)
-        row, ids, values = Chunks(scores, chunk_size(size, kept)).candidates(kept, self._temperature)  # (N,)
-        counts = torch.bincount(row, minlength=rows)  # (R,)
-        place = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]  # (N,) in its row
-        width = -(-int(counts.amax()) // _WIDTH) * _WIDTH
-        own = scores.new_full((rows, width), -torch.inf).index_put_((row, place), values)  # (R, M)
-        probabilities = self._excluded(own).softmax(-1)  # (R, M)
-        columns, column = torch.cat([ids, drafts]).unique(return_inverse=True)  # (U,), (N + K,)
-        p = scores.new_zeros(rows, len(columns))
-        p.index_put_((row, column[: len(row)]), probabilities[row, place])  # (R, U)
-        return Laws(p, columns, size)
+        size = scores.shape[1]
+        chunks = Chunks(scores, self.dtype, chunk_size(size, self._reach))
+        found = Candidates(chunks, self._reach, self._temperature)
+        if self._top_k:  # no other id has a part in what comes after top-k
+            return found.laws(_applied(self._after_temperature, found.own).softmax(-1), drafts)
+        own = found.own
+        if self._top_p < 1:
+            own = found.nucleus(chunks.logsumexp(self._temperature), self._top_p)
+        own = _applied(self._after_top_p, own)
+        laws = found.laws(own.softmax(-1), drafts)
+        open_rows = found.rows_without_end(own)  # (r,)
+        if not len(open_rows):
+            return laws
+        p = laws.widened().p
+        p[open_rows] = self.probabilities(self._warped(scores[open_rows]))
+        return Laws(p, None, size)
 
 
 _NOTHING = torch.empty(0, dtype=torch.long)
 _NO_HISTORY = torch.empty((1, 0), dtype=torch.long)
-_WIDTH = 64
-"""Candidates of a row are filled up to a multiple of this many, so that sums over them are made alike."""
+_REACH = 256
+"""Candidates of a row where no top-k says how many: most nuclei have fewer tokens."""
 
 
-def _point_masses(scores: Tensor, likeliest: Tensor, ids: Tensor | None) -> Tensor:
-    """All mass of each row on its likeliest id.  # (R, V), or (R, U) over these ids"""
-    if ids is None:
-        return torch.zeros_like(scores).scatter_(-1, likeliest[:, None], 1.0)
-    return (ids == likeliest[:, None]).to(scores.dtype)
+def _applied(processors: Sequence[LogitsProcessor], scores: Tensor) -> Tensor:
+    """Each row stands alone: none of these reads the history.  # (R, M)"""
+    for processor in processors:
+        scores = processor(_NO_HISTORY, scores)
+    return scores
 
 
 def _histories(scores: Tensor, tokens: Sequence[int], drafts: Tensor | None) -> Tensor:

@@ -62,7 +62,7 @@ class ModelDrafter(Drafter):
             laws = law.laws(logits, tokens, drafted, every_id=not draws.by_order)  # R = 1
             feed = next_id(laws, draws, len(tokens), index, certain=certain)  # (1,)
             if not certain:
-                drawn_from.append(laws.widened())  # (1, C)
+                drawn_from.append(laws.widened().p)  # (1, C)
             tops.append(laws.top())
             drafted = torch.cat([drafted, feed])
         self._held = tokens[: len(self._cache)]

@@ -55,7 +55,7 @@ class TliDrafter(TranslatingDrafter):
             laws = law.laws(logits, tokens, drafted, every_id=not draws.by_order)  # R = 1
             id_ = next_id(laws, draws, len(tokens), index, certain=certain)  # (1,)
             if not certain:
-                drawn_from.append(laws.widened())  # (1, V)
+                drawn_from.append(laws.widened().p)  # (1, V)
             tops.append(laws.top())
             drafted = torch.cat([drafted, id_])
             feed = self._own_of[id_]

@@ -26,7 +26,8 @@ from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.models.shared_tokens import shared_tokens
 from engine.models.token_text import TokenText
-from engine.sampling import TOP, Law
+from engine.laws import TOP
+from engine.sampling import Law
 from engine.verify import Block, GreedyMatch, Match, Rule, SeedExact, SpeculativeSampling
 
 START = TINY.encode_more(PROMPT)
