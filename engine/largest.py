@@ -39,6 +39,7 @@ class Chunks:
         self._size, self._dtype = size, dtype
         self.width = rows.shape[1]
         missing = -self.width % size
+        self._is_filled_up = missing > 0
         if missing:
             rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
         self._rows = rows.contiguous()  # (R, n * C)
@@ -66,16 +67,16 @@ class Chunks:
         return best * self._size + self._taken(self._first + best).argmax(-1)
 
     def topk(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k largest entries of each row and their places, the largest first.  # (R, k) each
-
-        A row with fewer than k entries above -inf may name one of the others twice.
-        """
+        """The k largest entries of each row and their places, the largest first.  # (R, k) each"""
         count = min(k, self.maxima.shape[1])
         best = self.maxima.topk(count, sorted=False).indices  # (R, k)
         searched = self._taken((self._first[:, None] + best).flatten()).view(len(best), -1)  # (R, k * C)
+        if self._is_filled_up:  # an entry that is -inf comes before what fills the last chunk up
+            places = (best[:, :, None] * self._size + torch.arange(self._size, device=best.device)).flatten(1)
+            lowest = torch.finfo(self._dtype).min
+            searched = searched.clamp(min=lowest).masked_fill(places >= self.width, -torch.inf)
         values, at = searched.topk(min(k, self.width))  # (R, k) each
-        places = best.gather(1, at // self._size) * self._size + at % self._size
-        return values, places.clamp(max=self.width - 1)
+        return values, best.gather(1, at // self._size) * self._size + at % self._size
 
     def candidates(self, k: int, divisor: float) -> tuple[Tensor, Tensor, Tensor]:
         """Row, place and value of every entry that can be among the k largest of its row, ties included.
@@ -83,16 +84,18 @@ class Chunks:
         In the order of row and place. How many there are is read, see ``engine.laws.may_count``.
 
         Args:
+            k: no more than there are chunks.
             divisor: values are compared and given divided by it, as rounding may make two of them equal.
         """
+        assert k <= self.maxima.shape[1], "too few chunks to tell the k-th largest entry"
         maxima = self.maxima / divisor  # (R, n)
         # k chunks reach it, so k entries do. "Not below" lets a NaN pass, which is to be noticed.
-        floor = maxima.topk(min(k, maxima.shape[1]), sorted=False).values.amin(-1, keepdim=True)  # (R, 1)
+        floor = maxima.topk(k, sorted=False).values.amin(-1, keepdim=True)  # (R, 1)
         row, chunk = (~(maxima < floor)).nonzero(as_tuple=True)  # (H,) each
         searched = self._taken(self._first[row] + chunk) / divisor  # (H, C)
         hit, inside = (~(searched < floor[row])).nonzero(as_tuple=True)  # (N,) each
         place = chunk[hit] * self._size + inside  # (N,)
-        if self._rows.shape[1] > self.width:  # not what the last chunk was filled up with
+        if self._is_filled_up:
             real = place < self.width
             hit, inside, place = hit[real], inside[real], place[real]
         return row[hit], place, searched[hit, inside]

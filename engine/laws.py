@@ -46,7 +46,7 @@ class Laws:
         """
         likeliest, dtype = scores.argmax(), scores.maxima.dtype  # (R,)
         if drafts is not None:
-            ids = torch.cat([likeliest, drafts]).unique()  # (U,)
+            ids = torch.unique(torch.cat([likeliest, drafts]))  # (U,)
             return cls((ids == likeliest[:, None]).to(dtype), ids, scores.width, scores)
         p = scores.maxima.new_zeros(len(likeliest), scores.width).scatter_(1, likeliest[:, None], 1.0)
         return cls(p, None, scores.width, scores)
@@ -148,7 +148,7 @@ class Candidates:
             probabilities: of ``own``.  # (R, M)
             drafts: ids that shall have a column besides.
         """
-        ids, column = torch.cat([self._ids, drafts]).unique(return_inverse=True)  # (U,), (N + K,)
+        ids, column = torch.unique(torch.cat([self._ids, drafts]), return_inverse=True)  # (U,), (N + K,)
         p = probabilities.new_zeros(len(probabilities), len(ids))
         p[self._row, column[: len(self._row)]] = probabilities[self._row, self._place]
         return Laws(p, ids, self._vocab_size)

@@ -54,7 +54,7 @@ def read(laws: Laws, draft: Draft, judgement: Judgement, text: TokenText, dtypes
     n_accepted, token, *ids = map(int, take(2 + k))
     *p_x, p_token = take(k + 1)
     full = n_accepted == k
-    if draft.q is None:
+    if draft.q is None or not k:
         q_x, q_token = [1.0] * k, float(not full and ids[n_accepted] == token)
     else:
         *q_x, q_token = take(k + 1)
@@ -98,7 +98,7 @@ def _parts(laws: Laws, p_top: Tensor, draft: Draft, judgement: Judgement) -> lis
     whole = torch.cat([n, laws.ids_of(torch.cat([token, ids]))])  # (2 + K,)
     row = torch.arange(k, device=p.device)  # (K,)
     parts = [whole.to(p.dtype), p.take(torch.cat([row, n]) * p.shape[1] + torch.cat([ids, token]))]  # (K+1,)
-    if draft.q is not None:
+    if draft.q is not None and k:
         width = draft.q.shape[1]
         rejected = n.clamp(max=k - 1)  # of no effect after a full accept
         column = torch.cat([ids, token])

@@ -15,7 +15,6 @@ from transformers import (
     LogitsProcessor,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
-    TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
@@ -87,7 +86,7 @@ class Law:
         return self._warped(self.penalised(logits, tokens, drafts))
 
     def penalised(self, logits: Tensor, tokens: Sequence[int], drafts: Tensor | None = None) -> Tensor:
-        """Logits after the repetition penalty, which alone reads the history; as they are without one.  # (R, V)"""
+        """Logits after the repetition penalty, which alone reads the history; else as given.  # (R, V)"""
         if self._penalty is None:
             return logits
         scores = logits.to(self.dtype)

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
-from torch import Tensor
 
 from engine.draws import Draws, Stream
 
