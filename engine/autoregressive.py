@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +15,7 @@ from engine.draws import Draws
 from engine.errors import NumericalError
 from engine.events import PlainStep
 from engine.kv_cache import KVCache
+from engine.laws import Laws
 from engine.sampling import Law
 
 if TYPE_CHECKING:
@@ -30,8 +31,17 @@ class PlainDecoder:
     law: Law
     draws: Draws
     stamp: Callable[[], tuple[int, int]]
-    scores: Tensor | None = None
-    """Processed logits of the newest step.  # (V,)"""
+    _logits: Tensor | None = field(default=None, init=False)  # of the newest step  # (1, V)
+    _before: tuple[Answer, int] | None = field(default=None, init=False)  # what it followed: so many tokens
+
+    @property
+    @torch.inference_mode()
+    def scores(self) -> Tensor | None:
+        """Processed logits of the newest step, made when asked for; None before the first.  # (V,)"""
+        if self._logits is None or self._before is None:
+            return None
+        answer, position = self._before
+        return self.law.process(self._logits, answer.tokens[:position])[0]
 
     @torch.inference_mode()
     def step(self, answer: Answer, number: int) -> PlainStep:
@@ -46,14 +56,10 @@ class PlainDecoder:
         self.target.clock.take_ms()
 
         logits = self.target.forward(answer.tokens[-1:], self.cache, keep=1)  # (1, V)
-        scores = self.law.process(logits, answer.tokens)  # (1, V)
-        self.scores = scores[0]
-        if self.law.greedy:
-            token = scores.argmax(-1)  # (1,)
-        else:
-            p = self.law.probabilities(scores)  # (1, V)
-            token = self.draws.target(p[0], position)[None]  # (1,)
-        id, finite = torch.cat([token, scores.logsumexp(-1).isfinite()]).tolist()
+        self._logits, self._before = logits, (answer, position)
+        laws = self.law.laws(logits, answer.tokens, every_id=not self.draws.by_order)
+        token = laws.ids_of(self._choose(laws, position)[None])  # (1,)
+        id, finite = torch.cat([token, laws.sound()]).tolist()
         if not finite:
             raise NumericalError(
                 f"the target's logits are not finite (NaN or infinity) in {self.target.info.dtype}",
@@ -75,3 +81,7 @@ class PlainDecoder:
             verify_ms=verify_ms,
             host_ms=max(0.0, total_ms - verify_ms),
         )
+
+    def _choose(self, laws: Laws, position: int) -> Tensor:
+        """The column of the next token.  # ()"""
+        return laws.likeliest()[0] if self.law.greedy else self.draws.target(laws.p[0], position)

@@ -14,11 +14,13 @@ later, since no committed token depended on it.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from engine.philox import uniform24, uniform53
 
 
 class Stream(IntEnum):
@@ -34,12 +36,21 @@ class Stream(IntEnum):
     """The exponential variable of every token id at one position; ``index`` is the id."""
 
 
+def beside(numbers: Tensor, law: Tensor) -> Tensor:
+    """Numbers made on the CPU, on the device and in the dtype of a law; a GPU at work is not waited for."""
+    on_cuda = law.device.type == "cuda"
+    return (numbers.pin_memory() if on_cuda else numbers).to(law.device, law.dtype, non_blocking=on_cuda)
+
+
 class Draws:
     """Draws of one run.
 
     Args:
         seed: 0 <= seed < 2**63.
     """
+
+    by_order: ClassVar[bool] = True
+    """Whether a draw knows ids by their order only: ids of weight 0 may then be left out."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -49,8 +60,7 @@ class Draws:
 
         Index i of the result is the draw (position, stream, i), whatever ``count`` is.
         """
-        bits = self._words(position, stream, 0, count) >> np.uint64(40)
-        return torch.from_numpy(bits.astype(np.float32) * np.float32(2.0**-24))
+        return torch.tensor(uniform24(self.seed, position, stream, count), dtype=torch.float32)
 
     def draft(self, q: Tensor, position: int, index: int) -> Tensor:
         """A drafter's token number ``index`` in the round that began at ``position``.  # ()
@@ -75,7 +85,7 @@ class Draws:
         law = p.detach().to("cpu", torch.float64)  # (V,)
         cumulative = law.cumsum(-1)  # (V,)
         total = float(cumulative[-1])
-        point = float(self._wide_uniform(position, stream, index)) * total
+        point = self._wide_uniform(position, stream, index) * total
         low, high = float(cumulative[id_] - law[id_]), float(cumulative[id_])
         return max(low - point, point - high, 0.0) / total
 
@@ -95,21 +105,16 @@ class Draws:
         when the round reads its numbers; until then no id outside the vocabulary may reach a GPU's tables.
         """
         wide = torch.float32 if weights.device.type == "mps" else torch.float64  # MPS has no float64
-        cumulative = weights.to(wide).cumsum(-1)  # (V,)
+        cumulative = weights.cumsum(-1, dtype=wide)  # (V,)
         total = cumulative[-1:]  # (1,)
-        u = self._wide_uniform(position, stream, index).to(weights.device, wide)
+        u = self._wide_uniform(position, stream, index)  # a plain number: it goes to a GPU without a copy
         # The first id whose cumulative weight exceeds the point; below the total, so that such an id exists.
         point = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
         return torch.searchsorted(cumulative, point, right=True)[0].clamp(max=weights.shape[0] - 1)
 
-    def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
-        """The same draw with 53 bits, which inversion over a large vocabulary needs.  # (1,)"""
-        bits = int(self._words(position, stream, 1, index + 1)[-1]) >> 11
-        return torch.tensor([bits * 2.0**-53], dtype=torch.float64)
-
-    def _words(self, position: int, stream: Stream, family: int, count: int) -> NDArray[np.uint64]:
-        """Random 64-bit words.  # (count,)"""
-        return np.random.Philox(key=self.seed, counter=[0, stream, position, family]).random_raw(count)
+    def _wide_uniform(self, position: int, stream: Stream, index: int) -> float:
+        """The same draw with 53 bits, which inversion over a large vocabulary needs."""
+        return uniform53(self.seed, position, stream, index)
 
 
 class SharedNoise(Draws):
@@ -120,6 +125,8 @@ class SharedNoise(Draws):
     with G = -log E. Laws that resemble each other then mostly choose the same token, although neither knows
     the other (Daliri et al. 2024, arXiv 2408.07978).
     """
+
+    by_order = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -147,7 +154,7 @@ class SharedNoise(Draws):
 
     def _least(self, weights: Tensor, position: int) -> Tensor:
         """The id of least E / weights; where a weight is NaN, its id.  # ()"""
-        noise = self._exponential(position, weights.shape[0]).to(weights.device, weights.dtype)
+        noise = beside(self._exponential(position, weights.shape[0]), weights)
         return (noise / weights).argmin(-1)
 
     def _exponential(self, position: int, count: int) -> Tensor:
@@ -157,7 +164,8 @@ class SharedNoise(Draws):
             if len(self._noise) >= _POSITIONS_HELD:
                 del self._noise[next(iter(self._noise))]
             # A drafter may know a few ids fewer than its target, which asks next.
-            words = self._words(position, Stream.NOISE, 0, -(-count // _IDS) * _IDS)
+            bits = np.random.Philox(key=self.seed, counter=[0, Stream.NOISE, position, 0])
+            words = bits.random_raw(-(-count // _IDS) * _IDS)
             u = (words >> np.uint64(12)).astype(np.float64)
             u += 0.5
             u *= 2.0**-52  # (0, 1)

@@ -37,6 +37,8 @@ class Watched(Protocol):
 class WatchedDraws(Draws):
     """Inversion: the margin is the law's mass between the point that was drawn and the id."""
 
+    by_order = False  # an id is asked for by its number, whether it was possible or not
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._start = 0

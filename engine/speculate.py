@@ -21,6 +21,7 @@ from engine.drafters.base import Draft, Drafter, Scored
 from engine.draws import Draws
 from engine.events import Round
 from engine.kv_cache import KVCache
+from engine.laws import Laws
 from engine.readout import read
 from engine.sampling import Law
 from engine.verify import Rule
@@ -72,10 +73,11 @@ class Speculator:
         logits = self.target.forward(fed, self.cache, keep=n_drafts + 1)  # (K+1, V)
 
         # 3. Verify: how many guesses stand, and the target's own token after them.
-        scores = self.law.process(logits.to(draft.ids.device), answer.tokens, draft.ids)  # (K+1, V)
-        p = self.law.probabilities(scores)  # (K+1, V)
-        judgement = self.rule.judge(p, draft.q, draft.ids, self.draws, context_length)
-        outcome = read(p, self.law.top(scores), draft, judgement, self.target.text, self._dtypes())
+        every_id = not self.draws.by_order
+        laws = self.law.laws(logits.to(draft.ids.device), answer.tokens, draft.ids, every_id=every_id)
+        judged = _in_columns(draft, laws)
+        judgement = self.rule.judge(laws.p, judged.q, judged.ids, self.draws, context_length)
+        outcome = read(laws, judged, judgement, self.target.text, self._dtypes())
 
         # 4. Commit: cut at the first EOS, stop string or limit; only what is left is streamed and counted.
         commit = answer.commit(outcome.ids)
@@ -121,6 +123,12 @@ class Speculator:
 
 
 _NO_DRAFT = Draft(torch.empty(0, dtype=torch.long))
+
+
+def _in_columns(draft: Draft, laws: Laws) -> Draft:
+    """The draft with its ids and laws in the columns of the target's laws."""
+    q = None if draft.q is None else laws.narrowed(draft.q)
+    return replace(draft, ids=laws.columns_of(draft.ids), q=q)
 
 
 def _moved(draft: Draft, device: torch.device) -> Draft:

@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.draws import Draws, SharedNoise, Stream
+from engine.draws import Draws, SharedNoise, Stream, beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SpeculativeSampling:
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         k = drafts.shape[0]
-        u = draws.uniform(position, Stream.ACCEPT, k).to(p.device, p.dtype)  # (K,)
+        u = beside(draws.uniform(position, Stream.ACCEPT, k), p)  # (K,)
         p_x = p[:k].gather(1, drafts[:, None])[:, 0]  # (K,)
         q_x = torch.ones_like(u) if q is None else q.gather(1, drafts[:, None])[:, 0]  # (K,)
         # Strict and without a division: u = 0 must not accept a token of probability 0.
@@ -115,7 +115,7 @@ class Block:
 
     def judge(self, p: Tensor, q: Tensor | None, drafts: Tensor, draws: Draws, position: int) -> Judgement:
         k = drafts.shape[0]
-        u = draws.uniform(position, Stream.ACCEPT, k).to(p.device, p.dtype)  # (K,)
+        u = beside(draws.uniform(position, Stream.ACCEPT, k), p)  # (K,)
         big_p = _capped_products(_ratios(p, q, drafts))  # (K+1,)
         if q is None:  # all of q lies on the draft, which p cannot exceed there
             s = big_p[1:k] * (1 - p[1:k].gather(1, drafts[1:, None])[:, 0])  # (K-1,)

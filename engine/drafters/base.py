@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.config_tables import DraftConfig
 from engine.draws import Draws
 from engine.events import ModelInfo
+from engine.laws import Laws
 from engine.sampling import Law
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Draft:
     q: Tensor | None = None
     """The laws they were DRAWN from; None if the guess is deterministic.  # (K, C), C <= V"""
     top: Tensor | None = None
-    """The drafter's likeliest ids and their probabilities, as ``Law.top`` gives them.  # (K, 2 * TOP)"""
+    """The drafter's likeliest ids and their probabilities, as ``Laws.top`` gives them.  # (K, 2 * TOP)"""
     reason: str | None = None
     """Why there are fewer than asked for, if that is worth saying."""
     source: str = ""
@@ -57,6 +58,16 @@ class DrafterContext:
     """``sample_strategy = "greedy"``: always the likeliest token."""
     options: DraftConfig = field(default_factory=lambda: DraftConfig(method="lookup"))
     """The table [draft] of the configuration."""
+
+
+def next_id(laws: Laws, draws: Draws, position: int, index: int, *, certain: bool) -> Tensor:
+    """A draft token from the law of one position: the likeliest if ``certain``, else a drawn one.  # (1,)
+
+    Args:
+        position: committed tokens before the round.
+        index: the draft's place in the round.
+    """
+    return laws.ids_of(laws.likeliest() if certain else draws.draft(laws.p[0], position, index)[None])
 
 
 class Drafter(ABC):

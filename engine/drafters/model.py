@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
+from engine.drafters.base import Draft, Drafter, DrafterContext, Scored, next_id
 from engine.draws import Draws
 from engine.prefill import prefill, rewind_to_prefix
 from engine.sampling import Law
@@ -54,22 +54,19 @@ class ModelDrafter(Drafter):
             return Draft(NOTHING, reason=reason or "drafter context full")
         # One token after a rejection, two after a full accept: the last draft was never fed.
         feed: list[int] | Tensor = tokens[length:]
-        deterministic = law.greedy or self.context.greedy
+        certain = law.greedy or self.context.greedy
         drafted = torch.empty(0, dtype=torch.long, device=self._model.device)
-        laws, tops = [], []
+        drawn_from, tops = [], []
         for index in range(k):
             logits = self._model.forward(feed, self._cache, keep=1)[:, : self.context.common_ids]  # (1, C)
-            scores = law.process(logits, tokens, drafted) if index else law.process(logits, tokens)
-            if deterministic:
-                feed = scores.argmax(-1)  # (1,)
-            else:
-                q = law.probabilities(scores)  # (1, C)
-                feed = draws.draft(q[0], len(tokens), index)[None]  # (1,)
-                laws.append(q)
-            tops.append(law.top(scores))
+            laws = law.laws(logits, tokens, drafted, every_id=not draws.by_order)  # R = 1
+            feed = next_id(laws, draws, len(tokens), index, certain=certain)  # (1,)
+            if not certain:
+                drawn_from.append(laws.widened().p)  # (1, C)
+            tops.append(laws.top())
             drafted = torch.cat([drafted, feed])
         self._held = tokens[: len(self._cache)]
-        return Draft(drafted, torch.cat(laws) if laws else None, torch.cat(tops), trimmed)
+        return Draft(drafted, torch.cat(drawn_from) if drawn_from else None, torch.cat(tops), trimmed)
 
     def observe(self, scored: Scored) -> None:
         self._held += scored.drafts[: len(self._cache) - len(self._held)]

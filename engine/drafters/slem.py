@@ -8,11 +8,11 @@ reaches the target are ids of the target's, without a law, and every rule takes 
 from __future__ import annotations
 
 from itertools import takewhile
-from math import isfinite
 
 import torch
+from torch import Tensor
 
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, next_id
 from engine.drafters.translating import TranslatingDrafter
 from engine.draws import Draws
 from engine.readout import not_finite
@@ -36,21 +36,19 @@ class SlemDrafter(TranslatingDrafter):
         Raises NumericalError: the rules never see these logits, so it is here that they are looked at.
         """
         control = self._model.text.special_ids | self._model.eos_ids
-        feed, written = own[len(self._held) :], list[int]()
+        feed: list[int] | Tensor = own[len(self._held) :]
+        drafted = torch.empty(0, dtype=torch.long, device=self._model.device)
+        sound = []
         for index in range(k):
             logits = self._model.forward(feed, self._cache, keep=1)  # (1, D)
-            drafted = torch.tensor(written, dtype=torch.long) if written else None
-            scores = law.process(logits, own, drafted)  # (1, D)
-            if law.greedy or self.context.greedy:
-                token = scores.argmax(-1)  # (1,)
-            else:
-                token = draws.draft(law.probabilities(scores)[0], position, index)[None]  # (1,)
-            id_, mass = torch.cat([token.to(scores.dtype), scores.logsumexp(-1)]).tolist()
-            if not isfinite(mass):
-                raise not_finite("drafter", self._model.info.dtype)
-            if int(id_) in control:
-                break
-            feed = [int(id_)]
-            written += feed
-        self._held = [*own, *written][: len(self._cache)]
+            laws = law.laws(logits, own, drafted, every_id=not draws.by_order)  # R = 1
+            feed = next_id(laws, draws, position, index, certain=law.greedy or self.context.greedy)  # (1,)
+            drafted = torch.cat([drafted, feed])
+            sound.append(laws.sound())  # (1,)
+        # One read for all of them: what was drafted behind a control token is dropped.
+        numbers = torch.cat([drafted, *sound]).tolist()
+        if not all(numbers[k:]):
+            raise not_finite("drafter", self._model.info.dtype)
+        written = list(takewhile(lambda id_: id_ not in control, numbers[:k]))
+        self._held = [*own, *numbers[:k]][: len(self._cache)]
         return written

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft, DrafterContext, Scored
+from engine.drafters.base import Draft, DrafterContext, Scored, next_id
 from engine.drafters.translating import NOTHING, TranslatingDrafter
 from engine.draws import Draws
 from engine.errors import VocabularyMismatch
@@ -47,23 +47,20 @@ class TliDrafter(TranslatingDrafter):
         if self._transcript.within_character:
             return Draft(NOTHING, reason="the text ends within a character")
         feed: list[int] | Tensor = own[len(self._held) :]
-        deterministic = law.greedy or self.context.greedy
+        certain = law.greedy or self.context.greedy
         drafted = torch.empty(0, dtype=torch.long, device=self._model.device)
-        laws, tops = [], []
+        drawn_from, tops = [], []
         for index in range(k):
             logits = self._translated(self._model.forward(feed, self._cache, keep=1))  # (1, V)
-            scores = law.process(logits, tokens, drafted) if index else law.process(logits, tokens)
-            if deterministic:
-                id_ = scores.argmax(-1)  # (1,)
-            else:
-                q = law.probabilities(scores)  # (1, V)
-                id_ = draws.draft(q[0], len(tokens), index)[None]  # (1,)
-                laws.append(q)
-            tops.append(law.top(scores))
+            laws = law.laws(logits, tokens, drafted, every_id=not draws.by_order)  # R = 1
+            id_ = next_id(laws, draws, len(tokens), index, certain=certain)  # (1,)
+            if not certain:
+                drawn_from.append(laws.widened().p)  # (1, V)
+            tops.append(laws.top())
             drafted = torch.cat([drafted, id_])
             feed = self._own_of[id_]
         self._held = own[: len(self._cache)]
-        return Draft(drafted, torch.cat(laws) if laws else None, torch.cat(tops))
+        return Draft(drafted, torch.cat(drawn_from) if drawn_from else None, torch.cat(tops))
 
     def _translated(self, logits: Tensor) -> Tensor:
         """Logits under the target's ids, -inf for what the drafter has no token for.  # (1, D) -> (1, V)"""

@@ -80,6 +80,7 @@ class TokenText:
         """Stands for a space in METASPACE."""
         self._suffix: str = spelling.get("suffix", "")
         """Ends a word in WORD_END."""
+        self._pieces: dict[int, bytes] = {}
         self._byte_fallback = any(step["type"] == "ByteFallback" for step in steps)
 
     @cached_property
@@ -114,6 +115,12 @@ class TokenText:
 
     def piece(self, id_: int) -> bytes:
         """The exact bytes of a token; a special token's are its name, an id without a token has none."""
+        piece = self._pieces.get(id_)
+        if piece is None:  # a round asks for dozens, most of them again and again
+            piece = self._pieces[id_] = self._spelled(id_)
+        return piece
+
+    def _spelled(self, id_: int) -> bytes:
         token = self.tokens[id_] if 0 <= id_ < len(self.tokens) else None
         if token is None:
             return b""

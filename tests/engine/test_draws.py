@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
-from torch import Tensor
 
 from engine.draws import Draws, Stream
 
@@ -31,7 +30,7 @@ def table(seed: int, positions: int, count: int, stream: Stream = Stream.ACCEPT)
 def wide(seed: int, positions: int, stream: Stream, index: int) -> np.ndarray:
     """The draws behind ``categorical``.  # (positions,)"""
     draws = Draws(seed)
-    return torch.cat([draws._wide_uniform(position, stream, index) for position in range(positions)]).numpy()
+    return np.array([draws._wide_uniform(position, stream, index) for position in range(positions)])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -135,8 +134,8 @@ class Extreme(Draws):
         super().__init__(seed=0)
         self.u = u
 
-    def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
-        return torch.tensor([self.u], dtype=torch.float64)
+    def _wide_uniform(self, position: int, stream: Stream, index: int) -> float:
+        return self.u
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from engine.drafters.model import ModelDrafter
 from engine.draws import Draws
 from engine.events import Settings
 from engine.kv_cache import KVCache
-from engine.sampling import TOP, Law
+from engine.laws import TOP
+from engine.sampling import Law
 
 TABLE = random_table(1, 6)
 LAW = Law(settings(), torch.float64)
@@ -106,11 +107,14 @@ def test_q_and_the_likeliest(given: Settings) -> None:
     tokens, model = [0, 3, 1], TableModel(TABLE, 6)
     draft = drafter(model).propose(tokens, 3, law, Draws(8))
     rows = model.forward([*tokens, *draft.ids.tolist()[:-1]], model.new_cache(), keep=3)
-    scores = law.process(rows, tokens, draft.ids[:-1])
+    laws = law.laws(rows, tokens, draft.ids[:-1])
     assert draft.q is not None
     assert draft.top is not None
-    assert torch.equal(draft.q, law.probabilities(scores))
-    assert torch.equal(draft.top, law.top(scores))
+    assert torch.equal(draft.q, laws.widened().p)
+    shown, expected = draft.top.tensor_split(2, dim=1), laws.top().tensor_split(2, dim=1)
+    assert torch.equal(shown[1], expected[1])
+    possible = expected[1] > 0
+    assert torch.equal(shown[0][possible], expected[0][possible])
     assert draft.top.shape == (3, 2 * TOP)
 
 

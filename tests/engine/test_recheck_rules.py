@@ -126,7 +126,7 @@ def test_what_a_rule_decides_is_sound(
 def test_the_draws_of_a_whole_law_are_those_of_the_engine(seed: int, position: int, id_: int) -> None:
     class Open(Draws):
         def point(self) -> float:
-            return float(self._wide_uniform(position, Stream.TARGET, 0))
+            return self._wide_uniform(position, Stream.TARGET, 0)
 
     class OpenNoise(SharedNoise):
         def wait(self) -> float:

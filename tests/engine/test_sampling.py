@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from engine.answer import Limits
 from engine.drafters.model import ModelDrafter
 from engine.events import Settings
 from engine.registry import RULES, load
-from engine.sampling import TOP, Law
+from engine.sampling import Law
 
 V = 384
 LAWS = {
@@ -200,24 +199,3 @@ def test_the_penalty_of_each_row_is_by_its_own_prefix(
             logit = float(logits[i, id_])
             expected = (logit * penalty if logit < 0 else logit / penalty) if id_ in seen else logit
             assert float(scores[i, id_]) == pytest.approx(expected, abs=1e-15)
-
-
-def test_top_shows_the_likeliest() -> None:
-    scores = torch.log(torch.tensor([[0.1, 0.4, 0.0, 0.2, 0.25, 0.05]], dtype=torch.float64))
-    top = Law.top(scores)
-    assert top.shape == (1, 2 * TOP)
-    assert top[0, :TOP].tolist() == [1, 4, 3, 0]
-    assert top[0, TOP:].tolist() == pytest.approx([0.4, 0.25, 0.2, 0.1])
-    assert Law.top(scores[:, :3]).shape == (1, 6), "fewer ids than it could show"
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("name", LAWS)
-def test_a_broken_row_is_noticed(name: str, bad: float) -> None:
-    logits = torch.randn(2, V, generator=torch.Generator().manual_seed(7))
-    logits[1, 17] = bad
-    top = Law.top(Law(LAWS[name]).process(logits, TOKENS, DRAFTS))
-    assert not top[0].isnan().any()
-    assert top[1, TOP:].isnan().any()
-    excluded = torch.full((1, 5), -math.inf)
-    assert Law.top(excluded)[0, TOP:].isnan().any(), "no token is left"

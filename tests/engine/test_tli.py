@@ -23,10 +23,11 @@ from engine.draws import Draws
 from engine.errors import NumericalError, VocabularyMismatch
 from engine.events import Settings
 from engine.kv_cache import KVCache
+from engine.laws import TOP
 from engine.models.causal_lm import CausalLM
 from engine.models.shared_tokens import shared_tokens
 from engine.models.token_text import TokenText
-from engine.sampling import TOP, Law
+from engine.sampling import Law
 from engine.verify import Block, GreedyMatch, Match, Rule, SeedExact, SpeculativeSampling
 
 START = TINY.encode_more(PROMPT)

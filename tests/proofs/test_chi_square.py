@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -48,8 +48,8 @@ class GivenDraws(Draws):
     def uniform(self, position: int, stream: Stream, count: int) -> Tensor:
         return self.accept[:count]
 
-    def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
-        return self.numbers[stream][position + index]
+    def _wide_uniform(self, position: int, stream: Stream, index: int) -> float:
+        return cast("float", self.numbers[stream][position + index])  # one number for each of many rounds
 
 
 class GivenNoise(SharedNoise):
@@ -88,7 +88,12 @@ def numbers_of_rounds() -> Chance:
     accept = torch.stack([draws.uniform(start, Stream.ACCEPT, 2) for start in starts])
     draft = [draws._wide_uniform(start, Stream.DRAFT, i) for start in starts for i in range(2)]
     target = [draws._wide_uniform(start + i, Stream.TARGET, 0) for start in starts for i in range(PLACES)]
-    return accept, torch.stack(draft).reshape(N, 2, 1), torch.stack(target).reshape(N, PLACES, 1)
+    wide = torch.float64
+    return (
+        accept,
+        torch.tensor(draft, dtype=wide).reshape(N, 2, 1),
+        torch.tensor(target, dtype=wide).reshape(N, PLACES, 1),
+    )
 
 
 def first_two_tokens(

@@ -166,8 +166,8 @@ class At(Draws):
         super().__init__(seed=0)
         self.u = u
 
-    def _wide_uniform(self, position: int, stream: Stream, index: int) -> Tensor:
-        return torch.tensor([self.u], dtype=torch.float64)
+    def _wide_uniform(self, position: int, stream: Stream, index: int) -> float:
+        return self.u
 
 
 @given(laws(5), st.lists(st.integers(0, 4), max_size=3))

@@ -275,13 +275,13 @@ class NoiseWithoutPosition(EnumeratingNoise):
 class ForgetsDraftPrefix(Law):
     """Penalises every row by the committed tokens only."""
 
-    def process(self, logits, tokens, drafts=None):  # type: ignore[no-untyped-def]
-        return torch.cat([super(ForgetsDraftPrefix, self).process(row[None], tokens) for row in logits])
+    def penalised(self, logits, tokens, drafts=None):  # type: ignore[no-untyped-def]
+        return torch.cat([super(ForgetsDraftPrefix, self).penalised(row[None], tokens) for row in logits])
 
 
 class SeesTheFuture(Law):
     """Penalises every row by all drafts, those after it too."""
 
-    def process(self, logits, tokens, drafts=None):  # type: ignore[no-untyped-def]
+    def penalised(self, logits, tokens, drafts=None):  # type: ignore[no-untyped-def]
         known = [*tokens, *(() if drafts is None else drafts.tolist())]
-        return torch.cat([super(SeesTheFuture, self).process(row[None], known) for row in logits])
+        return torch.cat([super(SeesTheFuture, self).penalised(row[None], known) for row in logits])

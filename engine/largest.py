@@ -1,0 +1,105 @@
+"""The largest entries of long rows, and their log-sum-exp, in as few readings as they need.
+
+A vocabulary has 50,000 to 250,000 ids. Right after a pass its logits are in no cache near the processor, so
+what counts is how many bytes are touched: half-precision rows are widened a few at a time in a scratch that
+stays in the cache, never as a whole. And torch's ``argmax`` and ``topk`` over so many entries cost several
+times what reading them once does; the maxima of chunks cost one reading, and a chunk that holds one of the
+largest entries has one of the largest maxima, so what is left to search is short.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK = 128
+"""Entries of a chunk where a few of the largest are wanted."""
+_CHUNKS_PER_ENTRY = 4
+"""Chunks at least for each entry that is wanted, so that most of them need not be searched."""
+
+
+def chunk_size(width: int, k: int) -> int:
+    """Entries of a chunk for the ``k`` largest of ``width``: a power of two up to ``CHUNK``."""
+    size = CHUNK
+    while size > 1 and width < size * k * _CHUNKS_PER_ENTRY:
+        size //= 2
+    return size
+
+
+class Chunks:
+    """Rows of scores, cut into chunks whose maxima are known. A NaN counts as the largest of all.
+
+    Args:
+        rows: the scores, in any number format.  # (R, V)
+        dtype: in which they are computed with.
+        size: entries of a chunk, C; the last one is filled up with -inf. There are n = ceil(V / C) of them.
+    """
+
+    def __init__(self, rows: Tensor, dtype: torch.dtype, size: int = CHUNK) -> None:
+        self._size, self._dtype = size, dtype
+        self.width = rows.shape[1]
+        missing = -self.width % size
+        self._is_filled_up = missing > 0
+        if missing:
+            rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
+        self._rows = rows.contiguous()  # (R, n * C)
+        self.maxima = self._rows.view(len(rows), -1, size).amax(-1).to(dtype)  # (R, n)
+        count = self.maxima.shape[1]
+        self._first = torch.arange(0, len(rows) * count, count, device=rows.device)  # (R,)
+
+    def logsumexp(self, divisor: float = 1.0) -> Tensor:
+        """log(sum(exp(row / divisor))) of each row; NaN for a row that is not ``finite``.  # (R, 1)"""
+        largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
+        below = self._rows - largest
+        if divisor != 1:
+            below.div_(divisor)
+        # Chunk by chunk: torch sums a single long row in another order than several.
+        sums = below.exp_().view(len(below), -1, self._size).sum(-1)  # (R, n)
+        return sums.sum(-1, keepdim=True).log_() + largest / divisor
+
+    def finite(self) -> Tensor:
+        """Whether a row has no NaN, no +inf, and not -inf only.  # (R,)"""
+        return self.maxima.amax(-1).isfinite()
+
+    def argmax(self) -> Tensor:
+        """The first of the largest entries of each row, as ``Tensor.argmax`` gives it.  # (R,)"""
+        best = self.maxima.argmax(-1)  # (R,)
+        return best * self._size + self._taken(self._first + best).argmax(-1)
+
+    def topk(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k largest entries of each row and their places, the largest first.  # (R, k) each"""
+        count = min(k, self.maxima.shape[1])
+        best = self.maxima.topk(count, sorted=False).indices  # (R, k)
+        searched = self._taken((self._first[:, None] + best).flatten()).view(len(best), -1)  # (R, k * C)
+        if self._is_filled_up:  # an entry that is -inf comes before what fills the last chunk up
+            places = (best[:, :, None] * self._size + torch.arange(self._size, device=best.device)).flatten(1)
+            lowest = torch.finfo(self._dtype).min
+            searched = searched.clamp(min=lowest).masked_fill(places >= self.width, -torch.inf)
+        values, at = searched.topk(min(k, self.width))  # (R, k) each
+        return values, best.gather(1, at // self._size) * self._size + at % self._size
+
+    def candidates(self, k: int, divisor: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Row, place and value of every entry that can be among the k largest of its row, ties included.
+
+        In the order of row and place. How many there are is read, see ``engine.laws.may_count``.
+
+        Args:
+            k: no more than there are chunks.
+            divisor: values are compared and given divided by it, as rounding may make two of them equal.
+        """
+        assert k <= self.maxima.shape[1], "too few chunks to tell the k-th largest entry"
+        maxima = self.maxima / divisor  # (R, n)
+        # k chunks reach it, so k entries do. "Not below" lets a NaN pass, which is to be noticed.
+        floor = maxima.topk(k, sorted=False).values.amin(-1, keepdim=True)  # (R, 1)
+        row, chunk = (~(maxima < floor)).nonzero(as_tuple=True)  # (H,) each
+        searched = self._taken(self._first[row] + chunk) / divisor  # (H, C)
+        hit, inside = (~(searched < floor[row])).nonzero(as_tuple=True)  # (N,) each
+        place = chunk[hit] * self._size + inside  # (N,)
+        if self._is_filled_up:
+            real = place < self.width
+            hit, inside, place = hit[real], inside[real], place[real]
+        return row[hit], place, searched[hit, inside]
+
+    def _taken(self, numbers: Tensor) -> Tensor:
+        """Chunks by their numbers, counted over all rows.  # (n,) -> (n, C)"""
+        return self._rows.view(-1, self._size).index_select(0, numbers).to(self._dtype)
