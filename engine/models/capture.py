@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 Pass = Callable[..., Tensor]
 """A function of tensors and of lists of tensors."""
@@ -39,37 +42,93 @@ class Uncaptured:
         return whole(*inputs, *held)
 
 
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """A pass in parts: the embedding, layers of one shape, and what comes after the last of them."""
+
+    whole: Pass
+    """ids, rows, positions, cos, sin, mask, keys, values -> logits"""
+    layer: Pass
+    """x, positions, cos, sin, mask, keys and values of the layer, its tensors -> x"""
+    end: Pass
+    """the rows of x that are asked for, the last tensors -> logits"""
+    table: Tensor
+    """The embedding."""
+    layers: list[list[Tensor]]
+    """The tensors of each layer."""
+    last: list[Tensor]
+    alike: bool
+    """Whether the layers differ in nothing but the numbers in their tensors."""
+
+    def __call__(self, *arguments: Any) -> Tensor:
+        return self.whole(*arguments)
+
+
 _traces: dict[Hashable, Pass] = {}
 
 
 class Traced:
-    """A trace of torch.jit, for the CPU. Sizes may differ from call to call.
+    """Passes by torch.jit, for the CPU: one layer is traced, and the loop over them is a script. Sizes may
+    differ from call to call.
 
-    torch never forgets a trace, so there is one for all models of a shape, and the weights must be among
-    ``held``. It calls traces deprecated; what is to replace them needs a compiler on the user's machine.
+    torch never forgets a trace, and one of all layers takes 17 MB. So there is one for all models of a shape,
+    and their weights are inputs. It calls traces deprecated; what is to replace them needs a compiler on the
+    user's machine.
     """
 
     def __call__(self, key: Hashable, whole: Pass, inputs: Sequence[Tensor], held: Sequence[Any]) -> Tensor:
+        assert isinstance(whole, Layered)
+        if not whole.alike:
+            return whole(*inputs, *held)
         # The executor that optimises takes 0.3 s more to begin with, and is no faster here. The flag is the
         # thread's own.
         with _jit.optimized_execution(False):
             if key not in _traces:
-                _traces[key] = _traced(whole, (*inputs, *held))
-            return _traces[key](*inputs, *held)
+                _traces[key] = _traced_layers(whole, inputs, held)
+            return _traces[key](*inputs, *held, whole.table, whole.layers, whole.last)
 
 
-def _traced(whole: Pass, arguments: Sequence[Any]) -> Pass:
-    cell = [whole]
+def _traced_layers(whole: Layered, inputs: Sequence[Tensor], held: Sequence[Any]) -> Pass:
+    ids, rows, *places = inputs
+    x = embedding(ids, whole.table)
+    keys, values = (tensors[0] for tensors in held)
+    layer = traced(whole.layer, (x, *places, keys, values, whole.layers[0]))
+    end = traced(whole.end, (x.index_select(0, rows), whole.last))
+
+    def loop(
+        ids: Tensor, rows: Tensor, positions: Tensor, cos: Tensor, sin: Tensor, mask: Tensor,
+        keys: list[Tensor], values: list[Tensor], table: Tensor, layers: list[list[Tensor]],
+        last: list[Tensor],
+    ) -> Tensor:  # fmt: skip
+        x = embedding(ids, table)
+        for i in range(len(layers)):
+            x = layer(x, positions, cos, sin, mask, keys[i], values[i], layers[i])
+        return end(x.index_select(0, rows), last)
+
+    with _undeprecated():
+        scripted: Pass = _jit.script(loop)
+    return scripted
+
+
+def traced(function: Pass, arguments: Sequence[Any]) -> Pass:
+    """A trace, which holds nothing of what the function holds."""
+    cell = [function]
 
     def run(*arguments: Any) -> Tensor:
         return cell[0](*arguments)
 
+    with torch.no_grad(), _undeprecated():
+        found: Pass = _jit.trace(run, tuple(arguments), check_trace=False)
+    cell.clear()  # the trace holds on to what it was made of
+    return found
+
+
+@contextmanager
+def _undeprecated() -> Iterator[None]:
     # Filters of warnings are of all threads: they are touched for a new trace only, not at every pass.
-    with torch.no_grad(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        traced: Pass = _jit.trace(run, tuple(arguments), check_trace=False)
-    cell.clear()  # the trace holds on to what it was made of, and that to a model
-    return traced
+        yield
 
 
 class Graphed:

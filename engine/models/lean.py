@@ -127,25 +127,24 @@ class LeanForward:
             wide_head=_projection(head, self.turned or on_cpu),
         )
         # One layer compiled once serves all of them, at every length.
-        self._through = torch.compile(self._layer_rows, dynamic=True) if compiled else self._layer_rows
+        self._through = torch.compile(self.layer, dynamic=True) if compiled else self.layer
 
-    def hidden(
-        self, weights: Weights, ids: Tensor, at: Places, keys: Sequence[Tensor], values: Sequence[Tensor]
-    ) -> Tensor:
-        """The rows that the output matrix is applied to; writes keys and values.  # (n, M)
+    def hidden(self, ids: Tensor, at: Places, keys: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
+        """What the last layer gives; writes keys and values.  # (n, M)
 
         Args:
             ids: of n consecutive positions.  # (n,)
             keys, values: of each layer, up to the positions shown.  # (1, G, m, D)
         """
-        x = embedding(ids, weights.table)  # (n, M)
-        for layer, k, v in zip(weights.layers, keys, values, strict=True):
+        x = embedding(ids, self.weights.table)  # (n, M)
+        for layer, k, v in zip(self.weights.layers, keys, values, strict=True):
             x = self._through(layer, x, at, k, v)
-        return weights.norm(x)
+        return x
 
-    def logits(self, weights: Weights, hidden: Tensor, wide: bool) -> Tensor:
+    def logits(self, hidden: Tensor, wide: bool) -> Tensor:
         """(r, M) -> (r, V)"""
-        return weights.wide_head(hidden) if wide else weights.head(hidden)
+        head = self.weights.wide_head if wide else self.weights.head
+        return head(self.weights.norm(hidden))
 
     def rotary(self, count: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the first positions, the first half of the sines negated.  # (count, 1, D)"""
@@ -155,7 +154,8 @@ class LeanForward:
         sin = torch.cat([-sin[..., :half], sin[..., half:]], dim=-1)
         return cos[0, :, None].contiguous(), sin[0, :, None].contiguous()
 
-    def _layer_rows(self, layer: Layer, x: Tensor, at: Places, keys: Tensor, values: Tensor) -> Tensor:
+    def layer(self, layer: Layer, x: Tensor, at: Places, keys: Tensor, values: Tensor) -> Tensor:
+        """(n, M) -> (n, M)"""
         x = x + layer.out(self._attend(layer, layer.attention_norm(x), at, keys, values))
         gate, up = layer.gate_up(layer.mlp_norm(x)).chunk(2, dim=-1)  # (n, F) each
         return x + layer.down(silu(gate) * up)

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from engine.kv_cache import KVCache
 from engine.models.attention import BLOCK, TILE
-from engine.models.capture import Capture, capture_for
-from engine.models.lean import WIDE, LeanForward, Places, shape_of, tensors_of, with_tensors
+from engine.models.capture import Capture, Layered, capture_for
+from engine.models.lean import (
+from engine.models.projection import Projection
+    WIDE,
+    Layer,
+    LeanForward,
+    Norm,
+    Places,
+    Projection,
+    shape_of,
+    tensors_of,
+    with_tensors,
+)
 
 _GRAPH_BLOCK = 256
 """On a GPU a length of the text that is new needs a new graph, so there are fewer of them."""
@@ -29,7 +40,7 @@ class StaticForward:
         self._lean = lean
         self._capture = capture or capture_for(lean.device)
         self.block = _GRAPH_BLOCK if lean.device.type == "cuda" else BLOCK
-        self._weights = tensors_of(lean.weights)
+        self._layers = {wide: self._layered(wide) for wide in (False, True)}
         self._shape = shape_of(lean)
         self._cos = self._sin = torch.empty(0)
         self._like = torch.empty((1, lean.kv_heads, 0, lean.size), dtype=lean.dtype, device=lean.device)
@@ -41,8 +52,7 @@ class StaticForward:
         rows = self._none_alone(self._span(n - keep, n))
         inputs = (ids, rows, places.positions, places.cos, places.sin, places.mask)
         wide = keep >= WIDE
-        held = (keys, values, self._weights)
-        logits = self._capture((self._shape, wide), self._wide if wide else self._narrow, inputs, held)
+        logits = self._capture((self._shape, wide), self._layers[wide], inputs, (keys, values))
         cache.advance(n)
         return logits[:keep]
 
@@ -50,25 +60,28 @@ class StaticForward:
         n, at = ids.shape[0], len(cache)
         keys, values = cache.opened(n, self._like)
         places = self._places(at, n, keys[0].shape[2])
-        self._lean.hidden(self._lean.weights, self._none_alone(ids), places, keys, values)
+        self._lean.hidden(self._none_alone(ids), places, keys, values)
         cache.advance(n)
 
-    def _narrow(self, *arguments: Any) -> Tensor:
-        return self._whole(False, *arguments)
-
-    def _wide(self, *arguments: Any) -> Tensor:
-        return self._whole(True, *arguments)
+    def _layered(self, wide: bool) -> Layered:
+        weights = self._lean.weights
+        first, last = weights.layers[0], (weights.norm, weights.wide_head if wide else weights.head)
+        return Layered(
+            whole=partial(self._whole, wide),
+            layer=partial(_traced_layer, self._lean, first),
+            end=partial(_traced_end, last),
+            table=weights.table,
+            layers=[tensors_of(layer) for layer in weights.layers],
+            last=tensors_of(last),
+            alike=len({shape_of(layer) for layer in weights.layers}) == 1,
+        )
 
     def _whole(
         self, wide: bool, ids: Tensor, rows: Tensor, positions: Tensor, cos: Tensor, sin: Tensor,
-        mask: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor], tensors: Sequence[Tensor],
+        mask: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        lean, weights = self._lean, self._lean.weights
-        if torch._C._get_tracing_state():
-            # They become inputs, so that the trace serves every model of this shape.
-            weights = with_tensors(weights, iter(tensors))
-        hidden = lean.hidden(weights, ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
-        return lean.logits(weights, hidden.index_select(0, rows), wide)
+        hidden = self._lean.hidden(ids, Places(positions, cos, sin, mask), keys, values)  # (n, M)
+        return self._lean.logits(hidden.index_select(0, rows), wide)
 
     def _none_alone(self, rows: Tensor) -> Tensor:
         """The last row twice, where it would be alone in a product or in a tile of attention: rows that are
@@ -96,3 +109,17 @@ class StaticForward:
             self._none_alone(table[start : start + n]) for table in (self._cos, self._sin)
         )  # (n, 1, D)
         return Places(positions, cos, sin, mask)
+
+
+def _traced_layer(
+    lean: LeanForward, layer: Layer, x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor, mask: Tensor,
+    keys: Tensor, values: Tensor, tensors: Sequence[Tensor],
+) -> Tensor:  # fmt: skip
+    """A layer of this kind with other tensors."""
+    return lean.layer(with_tensors(layer, iter(tensors)), x, Places(positions, cos, sin, mask), keys, values)
+
+
+def _traced_end(last: tuple[Norm, Projection], rows: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    norm, head = with_tensors(last, iter(tensors))
+    logits: Tensor = head(norm(rows))
+    return logits

@@ -13,10 +13,9 @@ from support.tiny import save_folder, tiny_lm, tiny_model, tiny_tokenizer
 from torch import Tensor, nn
 
 from engine.errors import Cancelled, ConfigError
-from engine.models import capture as capture_module
 from engine.models import coded_kernels, coding
 from engine.models import quantized as quantized_module
-from engine.models.capture import Traced
+from engine.models.capture import traced
 from engine.models.forward import EagerForward, Forward
 from engine.models.lean import LeanForward, why_not
 from engine.models.load import load_model
@@ -136,15 +135,11 @@ class TestKernels:
         for width in (2, 3, 5, 9, 16, 31, 32):
             assert torch.equal(part(x[:width]), steps[:width]), width
 
-    def test_a_trace_of_many_rows_multiplies_few_with_the_kernel(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(capture_module, "_traces", {})
+    def test_a_trace_of_many_rows_multiplies_few_with_the_kernel(self) -> None:
         part = quantized(_linear(192, 576, torch.bfloat16), "int8").coded
         x = _random(40, 576).bfloat16()
-        few, traces = part(x[:3]), Traced()
-        traces("many rows first", part, (x,), ())
-        assert torch.equal(traces("many rows first", part, (x[:3],), ()), few)
+        few, of_many = part(x[:3]), traced(part, (x,))
+        assert torch.equal(of_many(x[:3]), few)
         assert not torch.equal(part(x)[:3], few), "what is not traced decodes for many rows"
 
     @pytest.mark.parametrize("wrong", ["missing", "refusing", "other numbers"])
