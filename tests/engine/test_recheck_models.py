@@ -156,7 +156,7 @@ def test_each_model_runs_again_as_it_ran(folders: tuple[str, str]) -> None:
     """ "auto" may have taken one way for the target and another for the drafter."""
 
     def ways(session: Session) -> None:
-        found.append(tuple(info and info.passes for info in session.held))
+        found.append(tuple(info.passes if info else None for info in session.held))
 
     found: list[tuple[str | None, ...]] = []
     session = Session(configured(*folders, run={"dtype": "bfloat16"}))
