@@ -12,7 +12,6 @@ from engine.kv_cache import KVCache
 from engine.models.attention import BLOCK, TILE
 from engine.models.capture import Capture, Layered, capture_for
 from engine.models.lean import (
-from engine.models.projection import Projection
     WIDE,
     Layer,
     LeanForward,
@@ -23,6 +22,7 @@ from engine.models.projection import Projection
     tensors_of,
     with_tensors,
 )
+from engine.models.projection import Projection
 
 _GRAPH_BLOCK = 256
 """On a GPU a length of the text that is new needs a new graph, so there are fewer of them."""
