@@ -17,7 +17,6 @@ from engine.models.lean import (
     LeanForward,
     Norm,
     Places,
-    Projection,
     shape_of,
     tensors_of,
     with_tensors,
