@@ -144,16 +144,15 @@ def load_model(
 
     folder = source.folder
     placement = place(device, dtype)
-    with paused_collection():
+    with paused_collection(), WeightLoading(folder, placement) as loading:
         config = load_config(folder)
-        with WeightLoading(folder, config, placement) as loading:
-            text = TokenText(load_tokenizer(folder.path))
-            if not text.vocab_size:  # listing the vocabulary takes a while, which here costs nothing
-                raise ModelUnsupported(f"the tokenizer in {folder.path} has no tokens")
-            sha256 = source.sha256 or _weights_sha256(folder, on_progress, cancelled)
-            network = loading.finish(on_progress, cancelled)
-        if quantize != "none":
-            quantize_layers(network, quantize, source.name, on_progress, cancelled)
+        text = TokenText(load_tokenizer(folder.path))
+        if not text.vocab_size:  # listing the vocabulary takes a while, which here costs nothing
+            raise ModelUnsupported(f"the tokenizer in {folder.path} has no tokens")
+        sha256 = source.sha256 or _weights_sha256(folder, on_progress, cancelled)
+        network = loading.finish(config, on_progress, cancelled)
+    if quantize != "none":
+        quantize_layers(network, quantize, source.name, on_progress, cancelled)
     return CausalLM(
         model=network,
         text=text,

@@ -36,11 +36,10 @@ class WeightLoading:
 
     Args:
         folder: a checked one.
-        config: what ``load_config`` made of it.
     """
 
-    def __init__(self, folder: Folder, config: Any, placement: Placement) -> None:
-        self._folder, self._config, self._placement = folder, config, placement
+    def __init__(self, folder: Folder, placement: Placement) -> None:
+        self._folder, self._placement = folder, placement
         on_cpu = placement.device.type == "cpu" and "quantization_config" not in folder.config
         self._reader = WeightReader(folder, placement.dtype) if on_cpu else None
 
@@ -57,27 +56,32 @@ class WeightLoading:
         if self._reader is not None:
             self._reader.close()
 
-    def finish(self, on_progress: Progress, cancelled: IsCancelled) -> Any:
+    def finish(self, config: Any, on_progress: Progress, cancelled: IsCancelled) -> Any:
         """The model, in eval mode and without gradients.
+
+        Args:
+            config: what ``load_config`` made of the folder.
 
         Raises ModelUnsupported where the files do not make up the model, OutOfMemory, Cancelled.
         """
         stop_if(cancelled)
         with _load_errors(self._folder, self._placement):
             if self._reader is None:
-                model = _read_to_device(self._folder, self._config, self._placement, on_progress)
+                model = _read_to_device(self._folder, config, self._placement, on_progress)
             else:
-                model = self._read_to_cpu(self._reader, on_progress, cancelled)
+                model = self._read_to_cpu(self._reader, config, on_progress, cancelled)
         model.requires_grad_(False)
         return model.eval()
 
-    def _read_to_cpu(self, reader: WeightReader, on_progress: Progress, cancelled: IsCancelled) -> Any:
+    def _read_to_cpu(
+        self, reader: WeightReader, config: Any, on_progress: Progress, cancelled: IsCancelled
+    ) -> Any:
         """The model around tensors of our own.
 
         transformers' own way of reading peaks at the file plus the weights when the number format differs,
         and leaves a mapped file behind when it does not. Here the peak is the weights.
         """
-        config, dtype = self._config, self._placement.dtype
+        dtype = self._placement.dtype
         skeleton = _skeleton(config, dtype)
         _warm_renaming(config.model_type)
         if skeleton._keep_in_fp32_modules or skeleton._keep_in_fp32_modules_strict:

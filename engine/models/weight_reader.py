@@ -29,8 +29,10 @@ _TORCH_DTYPES = {
 }  # fmt: skip
 _THREADS = 2
 """One that clears pages while the other one copies; for more there are no cores on the smallest machines."""
-_PIECE_BYTES = 16 << 20
-"""Read by one call: 7 ms from the system's cache of files, and the most that is waited for after a cancel."""
+_PIECE_BYTES = 64 << 20
+"""Read by one call: 30 ms from the system's cache of files. A cancel waits for it."""
+_CONVERTED_BYTES = 16 << 20
+"""The same where numbers are converted, which takes as much memory more."""
 _SHORT = 32_704
 """Numbers: torch takes its threads from 32,768 on. It would start some for each of ours, and they would keep
 the cores from the caller, also while they wait."""
@@ -87,7 +89,7 @@ class WeightReader:
             stored = _torch_dtype(entry)
             held = self._dtype if self._is_converted(entry) else stored
             self._tensors[name] = torch.empty(entry.shape, dtype=held)  # no page of it is there yet
-        for piece in _pieces(self._folder):
+        for piece in self._pieces():
             read = self._pool.submit(self._read, piece)
             self._reads.append((sum(part.end - part.begin for part in piece), read))
 
@@ -114,6 +116,33 @@ class WeightReader:
         stop_if(cancelled)
         tensors, self._tensors = self._tensors, {}
         return tensors
+
+    def _pieces(self) -> Iterator[list[_Slice]]:
+        """All tensors, in runs of one file and number format without a gap."""
+        piece: list[_Slice] = []
+        left = 0
+        for part in self._slices():
+            size = part.end - part.begin
+            if piece and (size > left or len(piece) == _MOST_SLICES or not _follows(piece[-1], part)):
+                yield piece
+                piece = []
+            if not piece:
+                left = self._piece_bytes(part.entry)
+            piece.append(part)
+            left -= size
+        if piece:
+            yield piece
+
+    def _slices(self) -> Iterator[_Slice]:
+        """All tensors in the order of their files, none larger than a piece."""
+        entries = self._folder.entries.items()
+        for name, entry in sorted(entries, key=lambda item: (item[1].file, item[1].begin, item[1].end)):
+            most = self._piece_bytes(entry) // _width(entry)
+            for first in range(0, entry.numbers, most):
+                yield _Slice(name, entry, first, min(most, entry.numbers - first))
+
+    def _piece_bytes(self, entry: TensorEntry) -> int:
+        return _CONVERTED_BYTES if self._is_converted(entry) else _PIECE_BYTES
 
     def _read(self, piece: list[_Slice]) -> None:
         targets = [self._target(part) for part in piece]
@@ -146,33 +175,6 @@ class WeightReader:
 def _short(tensors: Iterable[Tensor]) -> list[Tensor]:
     """The same numbers in tensors that torch copies without threads of its own."""
     return [short for tensor in tensors for short in torch.split(tensor, _SHORT)]
-
-
-def _pieces(folder: Folder) -> Iterator[list[_Slice]]:
-    """All tensors, in runs of one file and number format without a gap, of ``_PIECE_BYTES`` at most."""
-    piece: list[_Slice] = []
-    size = 0
-    for entry_slice in _slices(folder):
-        if piece and (
-            not _follows(piece[-1], entry_slice)
-            or size + entry_slice.end - entry_slice.begin > _PIECE_BYTES
-            or len(piece) == _MOST_SLICES
-        ):
-            yield piece
-            piece, size = [], 0
-        piece.append(entry_slice)
-        size += entry_slice.end - entry_slice.begin
-    if piece:
-        yield piece
-
-
-def _slices(folder: Folder) -> Iterator[_Slice]:
-    """All tensors in the order of their files, none of more than ``_PIECE_BYTES``."""
-    ordered = sorted(folder.entries.items(), key=lambda item: (item[1].file, item[1].begin, item[1].end))
-    for name, entry in ordered:
-        most = _PIECE_BYTES // _width(entry)
-        for first in range(0, max(entry.numbers, 1), most):  # a tensor without numbers has its place too
-            yield _Slice(name, entry, first, min(most, entry.numbers - first))
 
 
 def _follows(one: _Slice, other: _Slice) -> bool:

@@ -122,7 +122,8 @@ def test_ten_thousand_rounds_of_one_answer(tmp_path: Path) -> None:
     assert after.tensors == before.tensors
     assert after.tensor_bytes - before.tensor_bytes == more - less
     assert after.blocks - before.blocks < 8 * (long - short)
-    assert after.resident - before.resident < 1.1 * (more - less) + 16 * MB
+    # A cache that grows is copied, and the allocator keeps the smaller ones for other things.
+    assert after.resident - before.resident < 3 * (more - less) + 16 * MB
 
 
 def test_weights_go_when_they_are_ejected(target: str, drafter: str) -> None:

@@ -100,6 +100,7 @@ class TestWeights:
         self, piece: int, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(weight_reader, "_PIECE_BYTES", piece)
+        monkeypatch.setattr(weight_reader, "_CONVERTED_BYTES", piece)
         model = tiny_model("llama")
         ours = _load(_saved(tmp_path, model), dtype).model.state_dict()
         theirs = model.to(getattr(torch, dtype)).state_dict()
