@@ -31,7 +31,7 @@ _THREADS = 2
 """One that clears pages while the other one copies; for more there are no cores on the smallest machines."""
 _PIECE_BYTES = 64 << 20
 """Read by one call: 30 ms from the system's cache of files. A cancel waits for it."""
-_CONVERTED_BYTES = 16 << 20
+_CONVERTED_BYTES = 4 << 20
 """The same where numbers are converted, which takes as much memory more."""
 _SHORT = 32_704
 """Numbers: torch takes its threads from 32,768 on. It would start some for each of ours, and they would keep
