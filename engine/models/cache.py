@@ -22,6 +22,8 @@ Progress = Callable[[str, int, int | None], None]
 IsCancelled = Callable[[], bool]
 
 _CHUNK = 1 << 22
+_NOTED_BYTES = 1 << 22
+"""Hashes of smaller files are not kept: computing one takes 5 ms, and notes are never removed."""
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
@@ -87,7 +89,7 @@ def sha256_of(path: Path, on_progress: Progress = no_progress, cancelled: IsCanc
 
 
 def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled: IsCancelled = never) -> str:
-    """SHA-256 of a file, computed once for each path, size and time of change.
+    """SHA-256 of a file, computed once for each path, size and time of change if it is a large one.
 
     Files of the Hub's cache are named by their hash, so nothing is read at all.
     """
@@ -95,6 +97,8 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
     if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
         return real.name
     state = real.stat()
+    if state.st_size < _NOTED_BYTES:
+        return sha256_of(real, on_progress, cancelled)
     key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
     note = cache_dir() / "hashes" / key
     try:

@@ -8,6 +8,7 @@ one call, whatever tensors it holds, and converted by one call.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -114,7 +115,8 @@ class WeightReader:
             done += size
             on_progress("read", done, total)
         stop_if(cancelled)
-        tensors, self._tensors = self._tensors, {}
+        tensors = self._tensors
+        self.close()  # its threads, and the memory that they read into
         return tensors
 
     def _pieces(self) -> Iterator[list[_Slice]]:
@@ -163,7 +165,8 @@ class WeightReader:
         """Memory of this thread's to read into.  # (size,)"""
         held: Tensor | None = getattr(self._scratch, "raw", None)
         if held is None or len(held) < size:
-            held = self._scratch.raw = torch.empty(size, dtype=torch.uint8)
+            # From the system itself: an allocator would keep it for the next one who asks.
+            held = self._scratch.raw = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
         return held[:size]
 
     def _is_converted(self, entry: TensorEntry) -> bool:

@@ -85,8 +85,8 @@ def test_turns_leave_nothing_behind(kind: str, target: str, drafter: str) -> Non
     talk.cycle()
     before, after, rounds = grown(talk, 40)
     assert (after.tensors, after.tensor_bytes) == (before.tensors, before.tensor_bytes)
-    # Tables of other libraries still fill. A round that was kept would be 70 objects and more.
-    assert after.blocks - before.blocks < 5 * rounds
+    # Tables of other libraries still fill: up to 6 a round. One that is kept makes 70 objects and more.
+    assert after.blocks - before.blocks < 20 * rounds
 
 
 @pytest.mark.soak
