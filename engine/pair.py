@@ -25,6 +25,7 @@ from engine.kv_cache import KVCache
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
+from engine.models.heap import hand_back
 from engine.models.load import load_model
 from engine.models.optimize import Optimize, optimize
 from engine.models.token_text import compare_vocabularies
@@ -245,6 +246,7 @@ def load_pair(
             notices.append(("optimize", f"{role}: {optimize(model, ways.get(role, run.optimize))}"))
         models[role] = model
         reporter.finished(role, model.info)
+    hand_back()  # our own layers lay matrices side by side and free the parts
 
     target, drafter_model = models["target"], models.get("drafter")
     entry = registry.DRAFTERS[config.draft.method]

@@ -18,6 +18,7 @@ from engine.errors import ConfigError
 from engine.models import coding
 from engine.models.cache import IsCancelled, Progress, never, no_progress, stop_if
 from engine.models.coded_kernels import int4_kernel, int8_product, int8_runs
+from engine.models.heap import hand_back
 from engine.models.projection import Coded, Int4, Int8, Projection, SideBySide
 
 How = Literal["int8", "int4"]
@@ -79,6 +80,7 @@ def quantize(
         on_progress("quantize", done, len(fitting))
         setattr(parent, attribute, quantized(getattr(parent, attribute), how))
     on_progress("quantize", len(fitting), len(fitting))
+    hand_back()
 
 
 def quantized(part: nn.Linear, how: How) -> QuantizedLinear:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from support.tiny import save_folder, tiny_lm, tiny_model, tiny_tokenizer
@@ -305,6 +307,15 @@ class TestLoading:
         bits, beside = (8, 3 * 2 * (64 + 32 + 32 + 64 + 128 + 128 + 64)) if how == "int8" else (5, 0)
         assert held.info.weight_bytes == plain.info.weight_bytes - 2 * layers + layers * bits // 8 + beside
         assert optimize(held, "static") == "static: as configured"
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="memory of the process is told otherwise")
+    def test_the_process_gets_smaller(self) -> None:
+        model = tiny_model("llama", hidden_size=512, intermediate_size=1024, head_dim=128)
+        before = psutil.Process().memory_info().rss
+        quantize(model, "int8", "m")
+        saved = 3 * numbers_in(model)  # of four bytes each
+        assert saved > 15e6
+        assert before - psutil.Process().memory_info().rss > 0.6 * saved
 
     def test_the_original_matrices_are_gone(self, tmp_path: Path) -> None:
         """No tensor of a layer's matrix is alive beside its codes."""
