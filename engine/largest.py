@@ -33,29 +33,33 @@ class Chunks:
         rows: the scores, in any number format.  # (R, V)
         dtype: in which they are computed with.
         size: entries of a chunk, C; the last one is filled up with -inf. There are n = ceil(V / C) of them.
+        divisor: of the scores in ``candidates`` and ``logsumexp``.
     """
 
-    def __init__(self, rows: Tensor, dtype: torch.dtype, size: int = CHUNK) -> None:
-        self._size, self._dtype = size, dtype
+    def __init__(self, rows: Tensor, dtype: torch.dtype, size: int = CHUNK, divisor: float = 1.0) -> None:
+        self._size, self._dtype, self._divisor = size, dtype, divisor
         self.width = rows.shape[1]
         missing = -self.width % size
         self._is_filled_up = missing > 0
         if missing:
             rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
         self._rows = rows.contiguous()  # (R, n * C)
-        self.maxima = self._rows.view(len(rows), -1, size).amax(-1).to(dtype)  # (R, n)
+        self._wide: Tensor | None = self._rows.to(dtype)  # the same tensor, or a copy that may be spent
+        self.maxima = self._wide.view(len(rows), -1, size).amax(-1)  # (R, n)
         count = self.maxima.shape[1]
         self._first = torch.arange(0, len(rows) * count, count, device=rows.device)  # (R,)
 
-    def logsumexp(self, divisor: float = 1.0) -> Tensor:
-        """log(sum(exp(row / divisor))) of each row; NaN for a row that is not ``finite``.  # (R, 1)"""
+    def logsumexp(self) -> Tensor:
+        """log(sum(exp(row))) of each row; NaN for a row that is not ``finite``. To be called once.  # (R, 1)"""
+        wide, self._wide = self._wide, None
+        assert wide is not None, "the rows were summed already"
         largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
-        below = self._rows - largest
-        if divisor != 1:
-            below.div_(divisor)
+        below = wide - largest if wide is self._rows else wide.sub_(largest)
+        if self._divisor != 1:
+            below.div_(self._divisor)
         # Chunk by chunk: torch sums a single long row in another order than several.
         sums = below.exp_().view(len(below), -1, self._size).sum(-1)  # (R, n)
-        return sums.sum(-1, keepdim=True).log_() + largest / divisor
+        return sums.sum(-1, keepdim=True).log_() + largest / self._divisor
 
     def finite(self) -> Tensor:
         """Whether a row has no NaN, no +inf, and not -inf only.  # (R,)"""
@@ -78,21 +82,21 @@ class Chunks:
         values, at = searched.topk(min(k, self.width))  # (R, k) each
         return values, best.gather(1, at // self._size) * self._size + at % self._size
 
-    def candidates(self, k: int, divisor: float) -> tuple[Tensor, Tensor, Tensor]:
+    def candidates(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Row, place and value of every entry that can be among the k largest of its row, ties included.
 
         In the order of row and place. How many there are is read, see ``engine.laws.may_count``.
 
         Args:
             k: no more than there are chunks.
-            divisor: values are compared and given divided by it, as rounding may make two of them equal.
         """
         assert k <= self.maxima.shape[1], "too few chunks to tell the k-th largest entry"
-        maxima = self.maxima / divisor  # (R, n)
+        # Compared as divided, since rounding may make two of them equal.
+        maxima = self.maxima / self._divisor  # (R, n)
         # k chunks reach it, so k entries do. "Not below" lets a NaN pass, which is to be noticed.
         floor = maxima.topk(k, sorted=False).values.amin(-1, keepdim=True)  # (R, 1)
         row, chunk = (~(maxima < floor)).nonzero(as_tuple=True)  # (H,) each
-        searched = self._taken(self._first[row] + chunk) / divisor  # (H, C)
+        searched = self._taken(self._first[row] + chunk) / self._divisor  # (H, C)
         hit, inside = (~(searched < floor[row])).nonzero(as_tuple=True)  # (N,) each
         place = chunk[hit] * self._size + inside  # (N,)
         if self._is_filled_up:

@@ -100,13 +100,12 @@ class Candidates:
     """What can be among the ``reach`` largest of each row, side by side.
 
     Args:
-        rows: of scores.  # (R, V)
-        divisor: of the scores: the temperature.
+        rows: of scores, divided by the temperature.  # (R, V)
     """
 
-    def __init__(self, rows: Chunks, reach: int, divisor: float) -> None:
+    def __init__(self, rows: Chunks, reach: int) -> None:
         self._vocab_size = rows.width
-        self._row, self._ids, values = rows.candidates(reach, divisor)  # (N,) each
+        self._row, self._ids, values = rows.candidates(reach)  # (N,) each
         self._counts = torch.bincount(self._row, minlength=len(rows.maxima))  # (R,)
         starts = self._counts.cumsum(0) - self._counts  # (R,)
         self._place = torch.arange(len(self._row)) - starts[self._row]  # (N,) in its row

@@ -112,13 +112,13 @@ class Law:
         A row's candidates are processed alone, so it gets the same bits whatever rows are beside it.
         """
         size = scores.shape[1]
-        chunks = Chunks(scores, self.dtype, chunk_size(size, self._reach))
-        found = Candidates(chunks, self._reach, self._temperature)
+        chunks = Chunks(scores, self.dtype, chunk_size(size, self._reach), self._temperature)
+        found = Candidates(chunks, self._reach)
         if self._top_k:  # no other id has a part in what comes after top-k
             return found.laws(_applied(self._after_temperature, found.own).softmax(-1), drafts)
         own = found.own
         if self._top_p < 1:
-            own = found.nucleus(chunks.logsumexp(self._temperature), self._top_p)
+            own = found.nucleus(chunks.logsumexp(), self._top_p)
         own = _applied(self._after_top_p, own)
         laws = found.laws(own.softmax(-1), drafts)
         open_rows = found.rows_without_end(own)  # (r,)

@@ -21,8 +21,8 @@ def rows_with_ties(count: int, width: int, seed: int, dtype: torch.dtype = torch
     return rows.masked_fill(rows == -1.5, -torch.inf)
 
 
-def chunks(rows: Tensor, size: int) -> Chunks:
-    return Chunks(rows, torch.float64, size)
+def chunks(rows: Tensor, size: int, divisor: float = 1.0) -> Chunks:
+    return Chunks(rows, torch.float64, size, divisor)
 
 
 sizes = st.sampled_from([1, 2, 16, CHUNK])
@@ -52,7 +52,7 @@ def test_candidates_have_all_that_top_k_keeps(
     """Whatever is not below the k-th, as ``TopKLogitsWarper`` keeps ties; in the order of row and place."""
     rows = rows_with_ties(count, width, seed)
     k = min(k, -(-width // size))
-    row, place, value = chunks(rows, size).candidates(k, divisor)
+    row, place, value = chunks(rows, size, divisor).candidates(k)
     found = list(zip(row.tolist(), place.tolist(), strict=True))
     assert found == sorted(set(found))
     assert torch.equal(value, rows[row, place] / divisor)
@@ -65,21 +65,31 @@ def test_the_sum(count: int, width: int, seed: int, size: int, divisor: float) -
     rows = rows_with_ties(count, width, seed)
     rows[:, 0] = 1.0  # something is left
     expected = (rows / divisor).logsumexp(-1, keepdim=True)
-    assert torch.allclose(chunks(rows, size).logsumexp(divisor), expected, rtol=0, atol=1e-12)
+    assert torch.allclose(chunks(rows, size, divisor).logsumexp(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_row_gives_the_same_bits_alone(dtype: torch.dtype) -> None:
     """On any number of threads, and half precision gives what the widened row gives."""
     rows = (torch.randn(13, 49_152, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
-    together = Chunks(rows, torch.float32)
-    wide = Chunks(rows.float(), torch.float32)
-    assert torch.equal(together.logsumexp(0.7), wide.logsumexp(0.7))
+    together = Chunks(rows, torch.float32, divisor=0.7)
+    sums, largest = together.logsumexp(), together.topk(4)[0]  # (13, 1), (13, 4)
+    assert torch.equal(sums, Chunks(rows.float(), torch.float32, divisor=0.7).logsumexp())
     assert torch.equal(together.argmax(), rows.float().argmax(-1))
     for at in range(13):
-        alone = Chunks(rows[at : at + 1], torch.float32)
-        assert torch.equal(alone.logsumexp(0.7), together.logsumexp(0.7)[at : at + 1])
-        assert torch.equal(alone.topk(4)[0][0], together.topk(4)[0][at])
+        alone = Chunks(rows[at : at + 1], torch.float32, divisor=0.7)
+        assert torch.equal(alone.logsumexp()[0], sums[at])
+        assert torch.equal(alone.topk(4)[0][0], largest[at])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_rows_are_left_alone(dtype: torch.dtype) -> None:
+    rows = rows_with_ties(3, 256, 5, dtype)
+    kept = rows.clone()
+    found = Chunks(rows, torch.float32)
+    found.logsumexp()
+    found.topk(3)
+    assert torch.equal(rows, kept)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -91,7 +101,7 @@ def test_a_broken_row_is_told(bad: float, at: int) -> None:
     assert found.finite().tolist() == [True, False, True]
     assert found.logsumexp().isfinite()[:, 0].tolist() == [True, False, True]
     assert found.argmax()[1] == at
-    row, place, value = found.candidates(2, 1.0)
+    row, place, value = found.candidates(2)
     assert (1, at) in zip(row.tolist(), place.tolist(), strict=True)
     assert not value[row == 1].isfinite().all()
     excluded = torch.full((1, 300), -torch.inf, dtype=torch.float64)
