@@ -50,7 +50,7 @@ class Chunks:
         self._first = torch.arange(0, len(rows) * count, count, device=rows.device)  # (R,)
 
     def logsumexp(self) -> Tensor:
-        """log(sum(exp(row))) of each row; NaN for a row that is not ``finite``. To be called once.  # (R, 1)"""
+        """log(sum(exp(row))) of each row; NaN for one that is not ``finite``. To be called once.  # (R, 1)"""
         wide, self._wide = self._wide, None
         assert wide is not None, "the rows were summed already"
         largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
