@@ -1,10 +1,9 @@
 """The largest entries of long rows, and their log-sum-exp, in as few readings as they need.
 
-A vocabulary has 50,000 to 250,000 ids. Right after a pass its logits are in no cache near the processor, so
-what counts is how many bytes are touched: half-precision rows are widened a few at a time in a scratch that
-stays in the cache, never as a whole. And torch's ``argmax`` and ``topk`` over so many entries cost several
-times what reading them once does; the maxima of chunks cost one reading, and a chunk that holds one of the
-largest entries has one of the largest maxima, so what is left to search is short.
+A vocabulary has 50,000 to 250,000 ids. torch's ``argmax`` and ``topk`` over so many entries cost several
+times what reading them once does. The maxima of chunks cost one reading, and a chunk that holds one of the
+largest entries has one of the largest maxima, so what is left to search is short. Everything else is arranged
+to touch little memory: right after a pass nothing of this is in the processor's caches.
 """
 
 from __future__ import annotations

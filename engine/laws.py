@@ -90,8 +90,10 @@ class Laws:
         if self.scores is not None:
             values, ids = self.scores.topk(TOP)  # (R, TOP) each
             probabilities = (values - self.scores.logsumexp()).exp()
-        else:
-            probabilities, columns = Chunks(self.p, self.p.dtype).topk(TOP)  # (R, TOP) each
+        elif self.ids is None:
+            probabilities, ids = Chunks(self.p, self.p.dtype).topk(TOP)
+        else:  # few columns: they are sooner sorted than cut into chunks
+            probabilities, columns = self.p.topk(min(TOP, self.p.shape[1]))
             ids = self.ids_of(columns)
         return torch.cat([ids.to(probabilities.dtype), probabilities], dim=-1)
 

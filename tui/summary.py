@@ -184,8 +184,11 @@ def _acceptance_rows(measures: Mapping[str, Any], suffix: str) -> list[tuple[str
 def _time_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = []
     if measures["rounds"]:
-        parts = [f"{part} {measures[f'{part}_ms_per_round']:.1f}" for part in ("draft", "verify", "host")]
-        rows.append(("a round takes", " + ".join(parts) + " ms"))
+        times = {part: measures[f"{part}_ms_per_round"] for part in ("draft", "verify", "host")}
+        parts = " + ".join(f"{part} {ms:.1f}" for part, ms in times.items())
+        whole = sum(times.values())
+        share = f", host {times['host'] / whole:.1%} of it" if whole else ""
+        rows.append(("a round takes", f"{parts} ms{share}"))
     if measures["ttft_ms"] is not None:
         rows.append(("first token after", f"{measures['ttft_ms']:.0f} ms"))
     speed = measures["tokens_per_second"]

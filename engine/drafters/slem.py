@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.drafters.base import Draft, next_id
 from engine.drafters.translating import TranslatingDrafter
 from engine.draws import Draws
+from engine.laws import may_count
 from engine.readout import not_finite
 from engine.sampling import Law
 
@@ -40,15 +41,17 @@ class SlemDrafter(TranslatingDrafter):
         drafted = torch.empty(0, dtype=torch.long, device=self._model.device)
         sound = []
         for index in range(k):
+            if index and may_count(self._model.device) and int(feed[0]) in control:
+                break
             logits = self._model.forward(feed, self._cache, keep=1)  # (1, D)
             laws = law.laws(logits, own, drafted, every_id=not draws.by_order)  # R = 1
             feed = next_id(laws, draws, position, index, certain=law.greedy or self.context.greedy)  # (1,)
             drafted = torch.cat([drafted, feed])
             sound.append(laws.sound())  # (1,)
-        # One read for all of them: what was drafted behind a control token is dropped.
+        # One read for all of them: what a GPU drafted behind a control token is dropped.
         numbers = torch.cat([drafted, *sound]).tolist()
-        if not all(numbers[k:]):
+        ids = numbers[: len(sound)]
+        if not all(numbers[len(sound) :]):
             raise not_finite("drafter", self._model.info.dtype)
-        written = list(takewhile(lambda id_: id_ not in control, numbers[:k]))
-        self._held = [*own, *numbers[:k]][: len(self._cache)]
-        return written
+        self._held = [*own, *ids][: len(self._cache)]
+        return list(takewhile(lambda id_: id_ not in control, ids))

@@ -167,6 +167,13 @@ def test_a_loss_is_said_in_words(capsys: pytest.CaptureFixture[str], speedup_ms:
     assert line.endswith("x")
 
 
+def test_the_share_of_the_host_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    one = make_round(1, 3, 3, host_ms=1.5)
+    _, _, err = run(capsys, "builtin", script=Script(rounds=(one,)))
+    line = next(line for line in err.splitlines() if line.startswith("a round takes"))
+    assert line.endswith(f"host 1.5 ms, host {1.5 / one.ms:.1%} of it")
+
+
 def test_a_difference_in_half_precision_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     target = dataclasses.replace(TARGET, dtype="bfloat16")
     script = Script(identical=False, first_difference=2, target=target)

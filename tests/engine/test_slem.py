@@ -104,6 +104,28 @@ def test_the_end_of_the_drafters_text_is_no_guess() -> None:
     assert (len(draft.ids), draft.reason) == (0, "no whole token was drafted")
 
 
+@pytest.mark.parametrize(("looks", "passes"), [(True, 6), (False, 8)])
+def test_it_stops_where_a_look_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, looks: bool, passes: int
+) -> None:
+    """A GPU drafts to the end and is read once; the draft is the same."""
+    monkeypatch.setattr("engine.drafters.slem.may_count", lambda device: looks)
+    tried = knowing(story=PROMPT + " rode", last=2)
+    forward, calls = tried._model.forward, list[int]()
+
+    def counted(ids: list[int] | Tensor, cache: KVCache, keep: int) -> Tensor:
+        calls.append(len(ids))
+        return forward(ids, cache, keep)
+
+    monkeypatch.setattr(tried._model, "forward", counted)
+    draft = tried.propose(START, 8, LAW, Draws(0))
+    assert spelled(TINY, draft.ids.tolist()) == b" rode"
+    assert len(calls) == passes
+    assert len(tried._held) == len(tried._cache)
+    again = tried.propose(START, 8, LAW, Draws(0))
+    assert again.ids.tolist() == draft.ids.tolist(), "what the cache holds behind the draft is known"
+
+
 def test_no_more_than_asked_for() -> None:
     """One token of its own may be several of the target's."""
     lm = target()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import hypothesis
@@ -13,6 +14,7 @@ from support.tables import ListCache, TableModel, random_table, settings
 from support.tiny import noisy_copy, tiny_lm, tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from engine import laws, sampling
 from engine.answer import Answer, Limits
 from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
 from engine.drafters.lookup import LookupDrafter
@@ -22,7 +24,7 @@ from engine.events import EndReason, Origin, Round, Settings, TargetToken, Verdi
 from engine.kv_cache import KVCache
 from engine.sampling import Law
 from engine.speculate import Speculator
-from engine.verify import GreedyMatch, Rule, SpeculativeSampling
+from engine.verify import Block, GreedyMatch, Match, Rule, SeedExact, SpeculativeSampling
 
 V = 6
 P, Q = random_table(1, V), random_table(2, V)
@@ -221,16 +223,30 @@ def test_parts_may_be_exchanged_between_rounds() -> None:
 
 
 class Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
-    """Counts values that are fetched one by one, each of which would stop a GPU."""
+    """Counts what would stop a GPU: values fetched one by one, and lengths that depend on values."""
 
     count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func is torch.ops.aten._local_scalar_dense.default
+        name = func.name().removeprefix("aten::")
+        self.count += name.startswith(
+            ("_local_scalar_dense", "nonzero", "_unique", "unique", "masked_select")
+        )
         return func(*args, **(kwargs or {}))
 
 
-def test_one_transfer_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [settings(), settings(temperature=0.0), settings(temperature=0.8, top_k=50, top_p=0.95, min_p=0.01)],
+    ids=["sampled", "greedy", "processed"],
+)
+@pytest.mark.parametrize("rule", [SpeculativeSampling, GreedyMatch, Block, Match, SeedExact])
+def test_one_transfer_a_round(
+    monkeypatch: pytest.MonkeyPatch, rule: Callable[[], Rule], given: Settings
+) -> None:
+    """With the tensors of a GPU, whose lengths must not depend on what is in them."""
+    for module in (laws, sampling):
+        monkeypatch.setattr(module, "may_count", lambda device: False)
     lists = 0
     to_list = torch.Tensor.tolist
 
@@ -242,8 +258,9 @@ def test_one_transfer_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     target = tiny_lm("llama", model=model)
     drafter = ModelDrafter(context(target, tiny_lm("llama", model=noisy_copy(model, 0.1))))
+    draws = rule().draws(0)
     speculator = Speculator(
-        target, target.new_cache(), drafter, SpeculativeSampling(), Law(settings()), Draws(0), 4, 0, stamps()
+        target, target.new_cache(), drafter, rule(), Law(given), draws, 4, settings_id=0, stamp=stamps()
     )
     answer = Answer([5, 6, 7], target.text, LIMITS)
     target.extend([5, 6], speculator.cache)
