@@ -40,20 +40,23 @@ class Chunks:
         self.width = rows.shape[1]
         missing = -self.width % size
         self._is_filled_up = missing > 0
+        wide = _row_major(rows, dtype)
         if missing:
-            rows = torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)
-        self._rows = rows.contiguous()  # (R, n * C)
-        self._wide: Tensor | None = self._rows.to(dtype)  # the same tensor, or a copy that may be spent
-        self.maxima = self._wide.view(len(rows), -1, size).amax(-1)  # (R, n)
+            wide = torch.nn.functional.pad(wide, (0, missing), value=-torch.inf)
+        self._is_own = wide is not rows  # a copy that may be spent
+        self._wide: Tensor | None = wide  # (R, n * C)
+        self.maxima = wide.view(len(wide), -1, size).amax(-1)  # (R, n)
         count = self.maxima.shape[1]
-        self._first = torch.arange(0, len(rows) * count, count, device=rows.device)  # (R,)
+        self._first = torch.arange(0, len(wide) * count, count, device=wide.device)  # (R,)
 
     def logsumexp(self) -> Tensor:
-        """log(sum(exp(row))) of each row; NaN for one that is not ``finite``. To be called once.  # (R, 1)"""
-        wide, self._wide = self._wide, None
-        assert wide is not None, "the rows were summed already"
+        """log(sum(exp(row))) of each row; NaN for one that is not ``finite``.  # (R, 1)
+
+        To be asked last: it spends the entries.
+        """
+        wide, self._wide = self._entries(), None
         largest = self.maxima.amax(-1, keepdim=True)  # (R, 1)
-        below = wide - largest if wide is self._rows else wide.sub_(largest)
+        below = wide.sub_(largest) if self._is_own else wide - largest
         if self._divisor != 1:
             below.div_(self._divisor)
         # Chunk by chunk: torch sums a single long row in another order than several.
@@ -105,4 +108,19 @@ class Chunks:
 
     def _taken(self, numbers: Tensor) -> Tensor:
         """Chunks by their numbers, counted over all rows.  # (n,) -> (n, C)"""
-        return self._rows.view(-1, self._size).index_select(0, numbers).to(self._dtype)
+        return self._entries().view(-1, self._size).index_select(0, numbers)
+
+    def _entries(self) -> Tensor:
+        assert self._wide is not None, "the entries were spent on their sum"
+        return self._wide
+
+
+def _row_major(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows in a dtype, one behind the other in memory; the same tensor if they are.  # (R, V)
+
+    A pass may leave its logits column by column. torch's ``contiguous`` takes twice as long for a few rows of
+    so many as widening does that orders them on the way, and as copying row by row.
+    """
+    if rows.dtype != dtype:
+        return rows.to(dtype, memory_format=torch.contiguous_format)
+    return rows if rows.is_contiguous() else torch.stack(rows.unbind(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -68,18 +69,27 @@ def test_the_sum(count: int, width: int, seed: int, size: int, divisor: float) -
     assert torch.allclose(chunks(rows, size, divisor).logsumexp(), expected, rtol=0, atol=1e-12)
 
 
+@pytest.fixture(params=[1, 2])
+def _threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_row_gives_the_same_bits_alone(dtype: torch.dtype) -> None:
-    """On any number of threads, and half precision gives what the widened row gives."""
+    """On one thread and on two, and half precision gives what the widened row gives."""
     rows = (torch.randn(13, 49_152, generator=torch.Generator().manual_seed(1)) * 4).to(dtype)
     together = Chunks(rows, torch.float32, divisor=0.7)
-    sums, largest = together.logsumexp(), together.topk(4)[0]  # (13, 1), (13, 4)
-    assert torch.equal(sums, Chunks(rows.float(), torch.float32, divisor=0.7).logsumexp())
     assert torch.equal(together.argmax(), rows.float().argmax(-1))
+    largest, sums = together.topk(4)[0], together.logsumexp()  # (13, 4), (13, 1)
+    assert torch.equal(sums, Chunks(rows.float(), torch.float32, divisor=0.7).logsumexp())
     for at in range(13):
         alone = Chunks(rows[at : at + 1], torch.float32, divisor=0.7)
-        assert torch.equal(alone.logsumexp()[0], sums[at])
         assert torch.equal(alone.topk(4)[0][0], largest[at])
+        assert torch.equal(alone.logsumexp()[0], sums[at])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -87,9 +97,27 @@ def test_the_rows_are_left_alone(dtype: torch.dtype) -> None:
     rows = rows_with_ties(3, 256, 5, dtype)
     kept = rows.clone()
     found = Chunks(rows, torch.float32)
-    found.logsumexp()
     found.topk(3)
+    found.logsumexp()
     assert torch.equal(rows, kept)
+    with pytest.raises(AssertionError, match="spent"):
+        found.topk(3)
+
+
+@pytest.mark.parametrize("width", [256, 300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_may_lie_column_by_column(dtype: torch.dtype, width: int) -> None:
+    """As a pass may leave them, and as a slice of wider rows."""
+    rows = rows_with_ties(5, width, 6, dtype)
+    wider = torch.cat([rows, rows.new_zeros(5, 9)], dim=1)
+    expected = Chunks(rows, torch.float32)
+    for laid in (rows.t().contiguous().t(), wider[:, :width]):
+        assert not laid.is_contiguous()
+        kept, found = laid.clone(), Chunks(laid, torch.float32)
+        assert torch.equal(found.argmax(), expected.argmax())
+        assert torch.equal(found.topk(4)[1], expected.topk(4)[1])
+        assert torch.equal(found.logsumexp(), Chunks(rows, torch.float32).logsumexp())
+        assert torch.equal(laid, kept)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -99,11 +127,11 @@ def test_a_broken_row_is_told(bad: float, at: int) -> None:
     rows[1, at] = bad
     found = chunks(rows, 16)
     assert found.finite().tolist() == [True, False, True]
-    assert found.logsumexp().isfinite()[:, 0].tolist() == [True, False, True]
     assert found.argmax()[1] == at
     row, place, value = found.candidates(2)
     assert (1, at) in zip(row.tolist(), place.tolist(), strict=True)
     assert not value[row == 1].isfinite().all()
+    assert found.logsumexp().isfinite()[:, 0].tolist() == [True, False, True]
     excluded = torch.full((1, 300), -torch.inf, dtype=torch.float64)
     assert not chunks(excluded, 16).finite()
 
