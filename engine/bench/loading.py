@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-_TIMEOUT_S = 300
+from engine.bench.process import run_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,7 @@ class Loading:
 
 def measure(request: Request) -> Loading:
     """Load a model in a process of its own. Raises RuntimeError if that fails."""
-    command = [sys.executable, "-m", "engine.bench.loading", json.dumps(asdict(request))]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the measured process failed:\n{done.stderr}")
-    return Loading(**json.loads(done.stdout))
+    return Loading(**run_alone("engine.bench.loading", request))
 
 
 def _child(request: Request) -> Loading:

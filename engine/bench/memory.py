@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.bench.process import run_alone
+
 _STATUS = Path("/proc/self/status")
-_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,7 @@ def measure(request: Request) -> Memory:
     """
     if not can_measure():
         raise RuntimeError(f"this system has no {_STATUS}")
-    command = [sys.executable, "-m", "engine.bench.memory", json.dumps(asdict(request))]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the measured process failed:\n{done.stderr}")
-    return Memory(**json.loads(done.stdout))
+    return Memory(**run_alone("engine.bench.memory", request))
 
 
 def _child(request: Request) -> Memory:

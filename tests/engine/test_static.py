@@ -110,21 +110,25 @@ def test_the_models_own_parameters_stay(kind: str) -> None:
             assert part.weight.untyped_storage().data_ptr() == storage
 
 
-@pytest.mark.skipif(
-    fast_bfloat16() != "AMX", reason="other processors round passes of other widths otherwise"
-)
 @pytest.mark.parametrize("kind", LLAMA_SHAPED)
 def test_bfloat16_gives_a_row_the_same_bits_at_every_width(kind: str) -> None:
+    """With AMX; other processors may round passes of other widths otherwise, but never much."""
+
+    def alike(one: Tensor, other: Tensor) -> bool:
+        if fast_bfloat16() == "AMX":
+            return torch.equal(one, other)
+        return bool((one - other).norm() <= 0.1 * other.norm())
+
     lm = static_lm(kind, model=_model(kind, torch.bfloat16))
     cache = lm.new_cache()
     lm.extend(IDS[:50].tolist(), cache)
     whole = lm.forward(IDS[50:82], cache, 32)  # (32, V), over the edge of a block
     for width in (1, 2, 3, 5, 9, 16, 31):
         cache.truncate(50)
-        assert torch.equal(lm.forward(IDS[50 : 50 + width], cache, width), whole[:width]), width
+        assert alike(lm.forward(IDS[50 : 50 + width], cache, width), whole[:width]), width
     cache.truncate(50)
     steps = torch.cat([lm.forward([int(id_)], cache, 1) for id_ in IDS[50:82]])
-    assert torch.equal(steps, whole)
+    assert alike(steps, whole)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(3, 1), (2, 2), (10, 2), (6, 3)])
