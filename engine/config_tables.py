@@ -244,8 +244,8 @@ class RunConfig(_Table):
     """How the context becomes a prompt: "chat" (default) by the model's template, "raw" as bare text."""
     thinking: bool | None = None
     """Asks a chat template to let the model think first, or not (default: what the template does)."""
-    baseline: Literal["full", "off"] = "full"
-    """Times plain decoding of the same length after the run: "full" (default), or "off" for no speedup."""
+    baseline: Literal["calibrated", "full", "off"] = "calibrated"
+    """Times plain decoding: at some places of the answer ("calibrated", default), all of it, or "off"."""
 
 
 class RecordConfig(_Table):

@@ -111,6 +111,8 @@ def _conditions(event: Event) -> Iterator[tuple[bool, str]]:
         yield not event.taken_back or event.cut is not None, "tokens are taken back without an end"
         own = {events.Origin.CORRECTION, events.Origin.BONUS}
         yield event.target.origin in own, "the target's token is neither correction nor bonus"
+    elif isinstance(event, events.Calibrated):
+        yield event.costs.is_usable, "the costs cannot be any"
     elif isinstance(event, events.PlainStep):
         yield event.number >= 1, "the number of a step is 1 or more"
         yield event.taken_back >= 0, "taken_back is negative"

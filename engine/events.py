@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.context import Message
+from engine.costs import Costs
 
 
 class Verdict(StrEnum):
@@ -255,6 +256,20 @@ class PrefillFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Calibrated(Event):
+    """Costs were measured, with these models at this length, before the rounds that follow.
+
+    Its time counts in no speed.
+    """
+
+    settings_id: int
+    """What was drafted and judged with."""
+    costs: Costs
+    reason: str
+    """Why now: "start", "settings changed", "length doubled" or "costs drifted"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Round(Event):
     """One round: K tokens drafted, scored in one target pass, judged, committed."""
 
@@ -423,6 +438,9 @@ class BaselineFinished(Event):
     """False if the measurement was cancelled; then there is no speedup."""
     divergence: Divergence | None = None
     """The first difference looked at closely; None if none was found."""
+    sampled: bool = False
+    """Whether only some places of the answer were decoded plainly. ``ids`` is empty then, and whether the
+    texts are the same is not known."""
 
 
 @dataclass(frozen=True, slots=True)

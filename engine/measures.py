@@ -24,7 +24,7 @@ class Measures:
     """Prefill plus the first round."""
 
     def _copy(self) -> Statistics:
-        return replace(self.counts, reached=list(self.counts.reached))
+        return self.counts.copy()
 
     def with_round(self, round_: Round, prefill_ms: float | None = None) -> Self:
         """One round more; ``prefill_ms`` where it is the first of its run."""

@@ -7,9 +7,10 @@ limit: draft tokens that the cut removed are neither accepted nor drafted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.costs import Costs
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished, Settings
 
 
@@ -46,6 +47,19 @@ class Baseline:
     complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RoundShape:
+    """Rounds that were alike in what they cost."""
+
+    asked: int
+    """Draft tokens asked for."""
+    given: int
+    """Those that came."""
+    source: str
+    """Which part of the drafter gave them."""
+    rounds: int
+
+
 @dataclass(slots=True)
 class Statistics:
     """Running counts of one speculative run, and every measure that follows from them."""
@@ -64,9 +78,23 @@ class Statistics:
     reached: list[int] = field(default_factory=list)
     """``reached[i - 1]``: rounds in which the first i drafts were all accepted and kept. As long as the
     longest draft that counted."""
+    rejected_at: list[int] = field(default_factory=list)
+    """``rejected_at[i - 1]``: rounds whose draft i was the rejected one."""
+    ended_at: list[int] = field(default_factory=list)
+    """``ended_at[i - 1]``: rounds asked for i drafts or more, of which i - 1 came and all were accepted."""
+    shapes: list[RoundShape] = field(default_factory=list)
+    """How many drafts were asked for, and how many came."""
     draft_ms: float = 0.0
     verify_ms: float = 0.0
     host_ms: float = 0.0
+    costs: Costs | None = None
+    """What the newest calibration measured."""
+    predicted_rounds: int = 0
+    """Rounds that began after a calibration."""
+    predicted_ms: float = 0.0
+    """What they should have taken, by the calibration before each of them."""
+    predicted_plain_ms: float = 0.0
+    """What their tokens should have taken in plain decoding, by the same."""
     timing: Timing | None = None
     baseline: Baseline | None = None
 
@@ -82,9 +110,35 @@ class Statistics:
         self.reached.extend([0] * (round_.drafted - len(self.reached)))
         for index in range(round_.accepted):
             self.reached[index] += 1
+        self._add_end(round_)
+        self._add_shape(RoundShape(round_.k, len(round_.drafts), round_.source, 1))
         self.draft_ms += round_.draft_ms
         self.verify_ms += round_.verify_ms
         self.host_ms += round_.host_ms
+        if self.costs is not None:
+            self.predicted_rounds += 1
+            self.predicted_ms += self.costs.of_round(round_)
+            self.predicted_plain_ms += len(round_.tokens) * self.costs.t1_ms
+
+    def _add_end(self, round_: Round) -> None:
+        """Note at which position the accepted drafts ended, and why."""
+        last = round_.accepted if round_.was_cut or round_.accepted == round_.k else round_.accepted + 1
+        for ends in (self.rejected_at, self.ended_at):
+            ends.extend([0] * (last - len(ends)))
+        if last > round_.accepted:
+            ends = self.rejected_at if round_.rejected else self.ended_at
+            ends[last - 1] += 1
+
+    def _add_shape(self, shape: RoundShape) -> None:
+        for at, known in enumerate(self.shapes):
+            if (known.asked, known.given, known.source) == (shape.asked, shape.given, shape.source):
+                self.shapes[at] = replace(known, rounds=known.rounds + shape.rounds)
+                return
+        self.shapes.append(shape)
+
+    def set_costs(self, costs: Costs) -> None:
+        """Take a calibration; the rounds that follow are predicted by it."""
+        self.costs = costs
 
     def add_step(self, step: PlainStep, *, kept: bool = True) -> None:
         """Count one step of plain decoding: tokens and time, no round.
@@ -107,13 +161,26 @@ class Statistics:
 
     def merge(self, other: Statistics) -> None:
         """Add the rounds of another run. Times of a run as a whole and baselines do not add up: they go."""
-        own = len(self.reached)
-        self.reached.extend([0] * (len(other.reached) - own))
-        for index, count in enumerate(other.reached):
-            self.reached[index] += count
+        for name in _BY_POSITION:
+            counts, more = getattr(self, name), getattr(other, name)
+            counts.extend([0] * (len(more) - len(counts)))
+            for index, count in enumerate(more):
+                counts[index] += count
+        for shape in other.shapes:
+            self._add_shape(shape)
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.timing = self.baseline = None
+        self.timing = self.baseline = self.costs = None
+
+    def copy(self) -> Statistics:
+        """Another one with the same counts, which grows by itself."""
+        return replace(
+            self,
+            reached=list(self.reached),
+            rejected_at=list(self.rejected_at),
+            ended_at=list(self.ended_at),
+            shapes=list(self.shapes),
+        )
 
     @property
     def tokens(self) -> int:
@@ -192,6 +259,43 @@ class Statistics:
         speculative, plain = self.tokens_per_second, self.baseline_tokens_per_second
         return None if speculative is None or plain is None else speculative / plain
 
+    @property
+    def predicted_speedup(self) -> float | None:
+        """The speedup by the costs that were measured before, with the acceptance of these rounds.
+
+        None unless every round began after a calibration.
+        """
+        if not self.rounds or self.predicted_rounds != self.rounds:
+            return None
+        return _ratio(self.predicted_plain_ms, self.predicted_ms)
+
+    @property
+    def prediction_error(self) -> float | None:
+        """|predicted - measured| / measured speedup."""
+        predicted, measured = self.predicted_speedup, self.speedup
+        return None if predicted is None or measured is None else abs(predicted - measured) / measured
+
+    @property
+    def knows_positions(self) -> bool:
+        """Whether it is known at which positions the drafts ended; keyframes of earlier versions lack it."""
+        return sum(self.rejected_at) == self.rejections and sum(s.rounds for s in self.shapes) == self.rounds
+
+    def reached_at(self, position: int) -> int:
+        """Rounds that asked for a draft at a position, 1 being the first, and accepted all before it."""
+        at = position - 1
+        kept = self.reached[at] if at < len(self.reached) else 0
+        return kept + self.rejected_at[at] + self.ended_at[at]
+
+    @property
+    def best_k(self) -> int | None:
+        """The K of the largest predicted speedup, 0 being plain decoding; None without a calibration."""
+        from engine.predictor import best, curve
+
+        if self.costs is None or not self.rounds or not self.knows_positions:
+            return None
+        points = curve(self, self.costs)
+        return best(points).k if len(points) > 1 else None
+
     def check_identities(self) -> None:
         """Assert what must hold between the counts.
 
@@ -205,6 +309,11 @@ class Statistics:
         assert self.reached == sorted(self.reached, reverse=True), f"r_i must not grow: {self.reached}"
         assert self.accepted <= self.drafted, f"accepted {self.accepted} of {self.drafted} drafts"
         assert self.rejections + self.cut_rounds <= self.rounds, "a round is cut or rejected, not both"
+        assert sum(self.rejected_at) <= self.rejections, f"rejected {self.rejected_at} of {self.rejections}"
+        ended = sum(self.rejected_at) + sum(self.ended_at)
+        assert ended <= self.rounds, "the drafts of a round end once"
+        assert min([*self.rejected_at, *self.ended_at, 0]) == 0, "counts are not negative"
+        assert sum(shape.rounds for shape in self.shapes) <= self.rounds, "a round has one shape"
         if self.tau is not None:
             told = 1 + sum(self.reached) / self.rounds - self.cut_rounds / self.rounds
             assert math.isclose(self.tau, told, rel_tol=1e-12, abs_tol=1e-12), f"tau {self.tau}, told {told}"
@@ -225,7 +334,7 @@ class Statistics:
     def as_dict(self, settings: Settings | None = None) -> dict[str, Any]:
         """The machine-readable names, in their order; an absent measure is None, never 0.
 
-        Rates are fractions 0..1, times milliseconds. The prediction needs measured costs: absent here.
+        Rates are fractions 0..1, times milliseconds.
 
         Args:
             settings: of the run, for what is said of a synthetic drafter only.
@@ -247,9 +356,9 @@ class Statistics:
             "tokens_per_second": self.tokens_per_second,
             "baseline_tokens_per_second": self.baseline_tokens_per_second,
             "speedup": self.speedup,
-            "predicted_speedup": None,
-            "prediction_error": None,
-            "best_k": None,
+            "predicted_speedup": self.predicted_speedup,
+            "prediction_error": self.prediction_error,
+            "best_k": self.best_k,
             "ttft_ms": None if self.timing is None else self.timing.ttft_ms,
             **times,
             "identical": None if known is None else known.identical,
@@ -260,7 +369,9 @@ class Statistics:
 _SUMS = (
     *("rounds", "emitted", "taken_back", "accepted", "drafted", "rejections", "cut_rounds"),
     *("draft_ms", "verify_ms", "host_ms"),
+    *("predicted_rounds", "predicted_ms", "predicted_plain_ms"),
 )
+_BY_POSITION = ("reached", "rejected_at", "ended_at")
 
 
 def _ratio(part: float, whole: float) -> float | None:
