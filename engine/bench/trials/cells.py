@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median, median_low
 
-from engine.bench.trials.plan import K, Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A measure with its 95 % bootstrap interval over the prompts."""
-
-    value: float
-    low: float | None = None
-    """None with fewer than two prompts: nothing can be resampled."""
-    high: float | None = None
+from engine.bench.trials.bootstrap import RESAMPLES, Interval, ratio_of_sums
+from engine.bench.trials.plan import Arm, K, Kind, Plan
+from engine.bench.trials.units import ArmTrial, Unit, compared, summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +40,34 @@ class Cell:
     prediction_error: float | None
     """Median over the prompts of |predicted - measured| / measured."""
     best_k: int | None
-    """Median over the prompts of the K with the largest predicted speedup."""
+    """Median over the runs of the K with the largest predicted speedup."""
+    compared: int
+    """Answers that have to be plain decoding's, token for token."""
     identical: float | None
-    """Share of the answers that are plain decoding's, token for token; None where chance decides."""
+    """Share of them that are; None where chance decides."""
     ties: int
-    """Answers that differ from it first at a token which rounding may choose."""
+    """Those that part from it first at a token which rounding may choose; looked at in float32 only."""
     first_difference: int | None
     """The earliest token, from 0, at which an answer parts from it."""
     ttft_ms: float | None
-    """Median."""
+    """Median over the runs."""
+    digest: str
+    """SHA-256 of its answers' ids, shortened."""
 
     @property
     def loses(self) -> bool:
         """Whether it is slower than plain decoding."""
-        return self.speedup is not None and self.speedup.value < 1
+        return self.kind == "speculative" and self.speedup is not None and self.speedup.value < 1
+
+    @property
+    def differing(self) -> int:
+        """Answers that are not plain decoding's."""
+        return self.compared - round(self.compared * (1 if self.identical is None else self.identical))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which K a configuration should have had, known afterwards."""
+    """Which K a configuration should have had, known afterwards. Speedups are times plain decoding."""
 
     configuration: str
     rule: str
@@ -75,6 +78,7 @@ class Choice:
     adaptive_speedup: float | None
     """Of "auto"; None where it was not run."""
     adaptive_over_static: Interval | None
+    """How many times as fast "auto" is as the best fixed K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +88,125 @@ class Results:
     cells: tuple[Cell, ...]
     """Over all prompts, in the order of the plan's arms."""
     by_category: tuple[Cell, ...]
+    """Where there are several categories: by category, then as the arms."""
     choices: tuple[Choice, ...]
+
+
+def results_of(plan: Plan, units: Sequence[Unit]) -> Results:
+    """Sum up what was measured."""
+    cells = tuple(cell_of(plan, arm, units) for arm in plan.arms)
+    categories = tuple(dict.fromkeys(unit.category for unit in units))
+    by_category = tuple(
+        cell_of(plan, arm, [unit for unit in units if unit.category == category], category)
+        for category in (categories if len(categories) > 1 else ())
+        for arm in plan.arms
+    )
+    return Results(cells, by_category, tuple(_choices(plan, cells, units)))
+
+
+def cell_of(
+    plan: Plan, arm: Arm, units: Sequence[Unit], category: str = "", *, resamples: int = RESAMPLES
+) -> Cell:
+    """What an arm came to over these units, one at least.
+
+    Args:
+        resamples: of the interval; 0 leaves it out.
+    """
+    trials = [unit.of(arm.name) for unit in units]
+    references = [unit.of(arm.plain) for unit in units]
+    total = compared(trials, references)
+    errors = [
+        error
+        for own, plain in _by_question(arm.name, arm.plain, units)
+        if (error := compared(own, plain).prediction_error) is not None
+    ]
+    best = [k for trial in trials for k in trial.best_k]
+    ttft = [ms for trial in trials for ms in trial.ttft_ms]
+    many = sum(trial.compared for trial in trials)
+    parted = [trial.first_difference for trial in trials if trial.first_difference is not None]
+    return Cell(
+        arm=arm.name,
+        kind=arm.kind,
+        configuration=arm.configuration,
+        k=arm.k,
+        rule=arm.rule,
+        temperature=arm.temperature,
+        category=category,
+        questions=len({unit.question for unit in units}),
+        tokens=total.tokens,
+        speedup=_times_as_fast(arm.name, arm.plain, units, plan.seed, resamples),
+        tau=total.tau,
+        alpha_hat=total.alpha_hat,
+        draft_efficiency=total.draft_efficiency,
+        tokens_per_second=total.tokens_per_second,
+        baseline_tokens_per_second=total.baseline_tokens_per_second,
+        predicted_speedup=total.predicted_speedup,
+        prediction_error=median(errors) if errors else None,
+        best_k=median_low(best) if best else None,
+        compared=many,
+        identical=sum(trial.identical for trial in trials) / many if many else None,
+        ties=sum(trial.ties for trial in trials),
+        first_difference=min(parted, default=None),
+        ttft_ms=median(ttft) if ttft else None,
+        digest=_joined(trial.digest for trial in trials),
+    )
+
+
+def _times_as_fast(arm: str, other: str, units: Sequence[Unit], seed: int, resamples: int) -> Interval | None:
+    """Time a token of another arm over that of an arm, summed over the prompts.
+
+    The answers to a prompt have one length, so that ratio is that of the times. A peer's may be longer: its
+    time is brought to the length of the other's.
+    """
+    pairs = []
+    for own, others in _by_question(arm, other, units):
+        mine, theirs = summed(own), summed(others)
+        scale = theirs.tokens / mine.tokens if mine.tokens else 1.0
+        pairs.append((theirs.decode_ms, mine.decode_ms * scale))
+    return ratio_of_sums(pairs, seed=seed, resamples=resamples)
+
+
+def _by_question(
+    arm: str, other: str, units: Sequence[Unit]
+) -> Iterator[tuple[list[ArmTrial], list[ArmTrial]]]:
+    """What two arms did with each prompt, all its repeats together."""
+    for question in dict.fromkeys(unit.question for unit in units):
+        of_question = [unit for unit in units if unit.question == question]
+        yield [unit.of(arm) for unit in of_question], [unit.of(other) for unit in of_question]
+
+
+def _choices(plan: Plan, cells: Sequence[Cell], units: Sequence[Unit]) -> Iterator[Choice]:
+    """For each configuration, rule and temperature of which several K were run."""
+    groups: dict[tuple[str, str, float | None], list[Cell]] = {}
+    for cell in cells:
+        if cell.kind == "speculative" and cell.speedup is not None:
+            groups.setdefault((cell.configuration, cell.rule, cell.temperature), []).append(cell)
+    for (configuration, rule, temperature), group in groups.items():
+        fixed = [cell for cell in group if isinstance(cell.k, int)]
+        if len(group) < 2 or not fixed:
+            continue
+        best = max(fixed, key=_speedup)
+        adaptive = next((cell for cell in group if cell.k == "auto"), None)
+        pays = _speedup(best) > 1
+        chosen = best.arm if pays else plan.arm(best.arm).plain
+        yield Choice(
+            *(configuration, rule, temperature),
+            static_k=best.k if pays and isinstance(best.k, int) else 0,
+            static_speedup=_speedup(best) if pays else 1.0,
+            adaptive_speedup=None if adaptive is None else _speedup(adaptive),
+            adaptive_over_static=None
+            if adaptive is None
+            else _times_as_fast(adaptive.arm, chosen, units, plan.seed, RESAMPLES),
+        )
+
+
+def _speedup(cell: Cell) -> float:
+    assert cell.speedup is not None, "a cell of a choice was measured"
+    return cell.speedup.value
+
+
+def _joined(digests: Iterator[str]) -> str:
+    """One short hash of several."""
+    from hashlib import sha256
+
+    return sha256(" ".join(digests).encode()).hexdigest()[:12]
