@@ -61,10 +61,11 @@ def plan_of(
 def quick_plan(
     configs: Mapping[str, Config], questions: Sequence[Question], *, ks: Sequence[K] = (), **more: Any
 ) -> Plan:
-    """One prompt a category, 48 tokens, once forth and back; K = 2, 4, 8, 16, the configuration's own and
-    "auto", where every configuration takes that.
+    """One prompt a category, its first turn, 48 tokens, once forth and back; K = 2, 4, 8, 16, the
+    configuration's own and "auto", where every configuration takes that.
     """
-    plan = plan_of(configs, one_a_category(questions), ks=ks or quick_ks(configs.values()), **more)
+    first_turns = [replace(each, turns=each.turns[:1]) for each in one_a_category(questions)]
+    plan = plan_of(configs, first_turns, ks=ks or quick_ks(configs.values()), **more)
     return replace(plan, tokens=min(plan.tokens, QUICK_TOKENS), repeats=1)
 
 

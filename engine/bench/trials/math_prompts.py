@@ -9,17 +9,13 @@ import random
 
 SEED = 7
 _TEMPLATES = (
-    "A baker makes {a} trays of {b} rolls in the morning and {c} trays of {d} rolls in the afternoon. He sells"
-    " {e} rolls. How many are left? Show each step of the calculation.",
+    "A baker makes {a} trays of {b} rolls, then {c} trays of {d}, and sells {e}. How many are left? Show how.",
     "Compute {a} * {b} + {c} * {d} step by step, and write down every intermediate result.",
-    "A train leaves at {hour}:{minute:02d} and travels for {e} minutes. Another one leaves {f} minutes later"
-    " and is {c} minutes faster. When does each arrive? Work it out step by step.",
+    "A train leaves at {hour}:{minute:02d} and takes {e} minutes, the next one {f} more. When do they arrive?",
     "List the first {f} multiples of {b}, one on each line, each with its digit sum.",
-    "A tank holds {big} litres. A pump takes out {b} litres a minute, and {c} litres a minute flow in. After"
-    " how many minutes is it empty? Explain each step.",
+    "A tank holds {big} litres; {b} litres a minute flow out and {c} in. When is it empty? Explain each step.",
     "Write the numbers from {a} to {end} in a table with three columns: n, n squared, and n squared minus n.",
-    "Four friends share a bill of {big} coins in the ratio {c} : {d} : {f} : {one}. How much does each pay?"
-    " Show the calculation.",
+    "Four friends share {big} coins in the ratio {c} : {d} : {f} : {one}. How much does each get? Show how.",
     "Is {big} divisible by {c}? By {d}? By {f}? Do the long division for each and state the remainder.",
 )
 
