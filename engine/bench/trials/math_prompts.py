@@ -9,11 +9,11 @@ import random
 
 SEED = 7
 _TEMPLATES = (
-    "A baker makes {a} trays of {b} rolls, then {c} trays of {d}, and sells {e}. How many are left? Show how.",
+    "A baker makes {a} trays of {b} rolls, then {c} trays of {d}, sells {e}. What is left? Show each step.",
     "Compute {a} * {b} + {c} * {d} step by step, and write down every intermediate result.",
-    "A train leaves at {hour}:{minute:02d} and takes {e} minutes, the next one {f} more. When do they arrive?",
+    "A bus leaves at {hour}:{minute:02d} and takes {e} minutes, the next one {f} more. When do both arrive?",
     "List the first {f} multiples of {b}, one on each line, each with its digit sum.",
-    "A tank holds {big} litres; {b} litres a minute flow out and {c} in. When is it empty? Explain each step.",
+    "A tank holds {big} litres; {b} a minute flow out and {c} in. When is it empty? Explain each step.",
     "Write the numbers from {a} to {end} in a table with three columns: n, n squared, and n squared minus n.",
     "Four friends share {big} coins in the ratio {c} : {d} : {f} : {one}. How much does each get? Show how.",
     "Is {big} divisible by {c}? By {d}? By {f}? Do the long division for each and state the remainder.",
