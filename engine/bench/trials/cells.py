@@ -28,11 +28,17 @@ class Cell:
     """How many of them are in it."""
     tokens: int
     """Of all its answers."""
+    rounds: int
     speedup: Interval | None
     """Time of plain decoding / time of this arm, summed over the prompts; decoding only."""
     tau: float | None
     alpha_hat: float | None
     draft_efficiency: float | None
+    acceptance_by_position: tuple[float, ...]
+    """r_1, r_2, ...; empty where nothing was drafted."""
+    draft_ms_per_round: float | None
+    verify_ms_per_round: float | None
+    host_ms_per_round: float | None
     tokens_per_second: float | None
     baseline_tokens_per_second: float | None
     predicted_speedup: float | None
@@ -51,6 +57,8 @@ class Cell:
     """The earliest token, from 0, at which an answer parts from it."""
     ttft_ms: float | None
     """Median over the runs."""
+    dtype: str
+    """Number format of the target."""
     digest: str
     """SHA-256 of its answers' ids, shortened."""
 
@@ -60,9 +68,11 @@ class Cell:
         return self.kind == "speculative" and self.speedup is not None and self.speedup.value < 1
 
     @property
-    def differing(self) -> int:
-        """Answers that are not plain decoding's."""
-        return self.compared - round(self.compared * (1 if self.identical is None else self.identical))
+    def unexplained(self) -> int:
+        """Answers in float32 that are not plain decoding's though no tie explains it: a fault somewhere."""
+        if self.identical is None or self.dtype != "float32":
+            return 0
+        return self.compared - round(self.compared * self.identical) - self.ties
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,7 @@ def cell_of(
     trials = [unit.of(arm.name) for unit in units]
     references = [unit.of(arm.plain) for unit in units]
     total = compared(trials, references)
+    measures = total.as_dict()
     errors = [
         error
         for own, plain in _by_question(arm.name, arm.plain, units)
@@ -134,13 +145,10 @@ def cell_of(
         category=category,
         questions=len({unit.question for unit in units}),
         tokens=total.tokens,
+        rounds=total.rounds,
         speedup=_times_as_fast(arm.name, arm.plain, units, plan.seed, resamples),
-        tau=total.tau,
-        alpha_hat=total.alpha_hat,
-        draft_efficiency=total.draft_efficiency,
-        tokens_per_second=total.tokens_per_second,
-        baseline_tokens_per_second=total.baseline_tokens_per_second,
-        predicted_speedup=total.predicted_speedup,
+        acceptance_by_position=tuple(total.acceptance_by_position or ()),
+        **{name: measures[name] for name in _MEASURES},
         prediction_error=median(errors) if errors else None,
         best_k=median_low(best) if best else None,
         compared=many,
@@ -148,8 +156,16 @@ def cell_of(
         ties=sum(trial.ties for trial in trials),
         first_difference=min(parted, default=None),
         ttft_ms=median(ttft) if ttft else None,
+        dtype=trials[0].dtype,
         digest=_joined(trial.digest for trial in trials),
     )
+
+
+_MEASURES = (
+    *("tau", "alpha_hat", "draft_efficiency", "tokens_per_second", "baseline_tokens_per_second"),
+    *("predicted_speedup", "draft_ms_per_round", "verify_ms_per_round", "host_ms_per_round"),
+)
+"""What a cell takes from the sums as they are."""
 
 
 def _times_as_fast(arm: str, other: str, units: Sequence[Unit], seed: int, resamples: int) -> Interval | None:

@@ -54,6 +54,7 @@ class Pairing:
             self._identical,
             self._ties,
             self._first,
+            self._session.pair.target.info.dtype,
             self._digest.hexdigest()[:12],
         )
 

@@ -32,6 +32,8 @@ class ArmTrial:
     """Those that part from it first at a token which rounding may choose; looked at in float32 only."""
     first_difference: int | None = None
     """The earliest token, from 0, at which one parts from it."""
+    dtype: str = ""
+    """Number format of the target: only in float32 is a difference a fault."""
     digest: str = ""
     """SHA-256 of the ids of its first answer, shortened."""
 
