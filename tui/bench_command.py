@@ -273,15 +273,12 @@ def _tell(results: Results, facts: dict[str, Any], reports: Sequence[Path], *, j
 
 def _lines(results: Results, facts: dict[str, Any], width: int) -> list[str]:
     from engine.bench.trials.facts import fact_rows
-    from engine.bench.trials.tables import table_lines
+    from engine.bench.trials.tables import category_lines, table_lines
     from engine.bench.trials.words import sentences
 
     lines = []
     for name, value in fact_rows(facts):
         lines += textwrap.wrap(value, width, initial_indent=f"{name:<14}", subsequent_indent=" " * 14)
-    lines += ["", *table_lines(results.cells, width)]
-    for category in dict.fromkeys(cell.category for cell in results.by_category):
-        cells = [cell for cell in results.by_category if cell.category == category]
-        lines += ["", category, *table_lines(cells, width)]
+    lines += ["", *table_lines(results.cells, width), *category_lines(results, width)]
     said = [textwrap.wrap(sentence, width) for sentence in sentences(results)]
     return [*lines, "", *(line for sentence in said for line in sentence), *([""] if said else [])]

@@ -64,8 +64,8 @@ class Cell:
 
     @property
     def loses(self) -> bool:
-        """Whether it is slower than plain decoding."""
-        return self.kind == "speculative" and self.speedup is not None and self.speedup.value < 1
+        """Whether it is slower than plain decoding, as far as two digits show it."""
+        return self.kind == "speculative" and self.speedup is not None and round(self.speedup.value, 2) < 1
 
     @property
     def unexplained(self) -> int:

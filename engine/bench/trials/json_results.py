@@ -29,11 +29,12 @@ def json_results(results: Results, facts: Mapping[str, Any]) -> str:
 def _cell(cell: Cell) -> dict[str, Any]:
     """``identical`` is true or false, as in a run's measures; its share stands beside it."""
     same = None if cell.identical is None else cell.identical == 1
+    told = asdict(cell)
     return {
-        **asdict(cell),
+        "num_draft_tokens": told.pop("k"),
+        "verify_strategy": told.pop("rule") or None,
+        **told,
         **_interval("speedup", cell.speedup),
-        "num_draft_tokens": cell.k,
-        "verify_strategy": cell.rule or None,
         "identical": same,
         "identical_share": cell.identical,
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.bench.trials.bootstrap import Interval
-from engine.bench.trials.cells import Cell
+from engine.bench.trials.cells import Cell, Results
 from engine.bench.trials.labels import labels_of
 
 _SHORTEST_LABEL = 12
@@ -82,6 +82,39 @@ def table_lines(cells: Sequence[Cell], width: int) -> list[str]:
     ]
 
 
+def category_lines(results: Results, width: int) -> list[str]:
+    """Speedups by category, an arm a column; in several blocks where they have no room beside each other."""
+    labels = labels_of(results.cells)
+    arms = [cell.arm for cell in results.cells if cell.kind != "plain"]
+    categories = list(dict.fromkeys(cell.category for cell in results.by_category))
+    if not categories:
+        return []
+    speedups = {
+        (cell.category, cell.arm): times(cell.speedup.value if cell.speedup else None)
+        for cell in results.by_category
+    }
+    first = min(max(map(len, categories)), width // 2)
+    blocks: list[list[str]] = [[]]
+    for arm in arms:
+        used = first + sum(2 + max(len(labels[other]), _NARROWEST) for other in [*blocks[-1], arm])
+        if used > width and blocks[-1]:
+            blocks.append([])
+        blocks[-1].append(arm)
+    lines = []
+    for block in blocks:
+        wide = [min(max(len(labels[arm]), _NARROWEST), width - first - 2) for arm in block]
+        heads = [_cut(labels[arm], size).rjust(size) for arm, size in zip(block, wide, strict=True)]
+        lines += ["", "  ".join(["speedup"[:first].ljust(first), *heads]).rstrip()]
+        for category in categories:
+            values = [speedups[category, arm].rjust(size) for arm, size in zip(block, wide, strict=True)]
+            lines.append("  ".join([_cut(category, first), *values]).rstrip())
+    return lines
+
+
+_NARROWEST = 6
+"""Columns of a speedup: "12.34x"."""
+
+
 def _least_width(rows: Sequence[Sequence[str]]) -> int:
     """With labels cut as short as they may be."""
     label, *others = _widths(rows)
@@ -93,4 +126,4 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _cut(label: str, width: int) -> str:
-    return label.ljust(width) if len(label) <= width else label[: max(0, width - 3)] + "..."[:width]
+    return label.ljust(width) if len(label) <= width else label[: max(0, width - 3)] + "..."[: min(3, width)]
