@@ -114,30 +114,31 @@ class Costs:
             source: a part of the drafter; None: the dearest one.
         """
         wanted = self.sources if source is None else (source,)
-        found = [self.draft_ms(1, 1, each) for each in wanted if each in self.sources]
+        found = [self.draft_ms(1, each) for each in wanted if each in self.sources]
         return max(found) / self.t1_ms if found else None
 
-    def draft_ms(self, asked: int, given: int, source: str = "") -> float:
-        """Drafting: nothing where nothing is asked for; a drafter that finds nothing has looked for one.
+    def draft_ms(self, asked: int, source: str = "") -> float:
+        """Drafting so many tokens: nothing where none is asked for.
 
-        A source that was not measured costs what the cheapest one does: it can only be one that looks up.
+        What came may be less: a drafter that looks up has looked, and one that translates has written.
+        A source that was not measured costs what the cheapest one does: only one that looks up gives nothing.
         """
         if not asked or not self.drafts:
             return 0.0
         if source not in self.sources:
-            return min(self.draft_ms(asked, given, each) for each in self.sources)
+            return min(self.draft_ms(asked, each) for each in self.sources)
         points = [(cost.drafts, cost.ms) for cost in self.drafts if cost.source == source]
-        return interpolated(points, given)
+        return interpolated(points, asked)
 
     def round_ms(self, asked: int, given: int, source: str = "") -> float:
-        """A whole round: D(K), the pass of K + 1 rows, and the host.
+        """A whole round: its drafting, the pass of K + 1 rows, and the host.
 
         Args:
             asked: draft tokens asked for.
             given: K, those that came.
         """
         rows = given + 1
-        return self.draft_ms(asked, given, source) + self.pass_ms(rows) + self.host_ms(rows)
+        return self.draft_ms(asked, source) + self.pass_ms(rows) + self.host_ms(rows)
 
     def of_round(self, round_: Round) -> float:
         """What a round should take, in milliseconds."""
