@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 PLACES = 6
 """Of an answer where plain decoding is timed if it is not timed over the whole of it."""
 STEPS_A_PLACE = 8
+_SHORT = 256
+"""Tokens of context up to which costs hardly depend on it."""
 _NEWEST = 16
 """Rounds that a drift is judged by."""
 _DRIFT = 1.25
 """How many times as dear, or as cheap, the target's passes have to become."""
+_SHORTEST_MS = 1.0
+"""Shorter passes vary by as much from one to the next."""
 
 
 @dataclass(slots=True)
@@ -43,7 +47,8 @@ class _Drift:
     ratios: list[float] = field(default_factory=list)
 
     def add(self, round_: Round) -> None:
-        if self.costs is not None and (expected := self.costs.pass_ms(len(round_.drafts) + 1)):
+        expected = 0.0 if self.costs is None else self.costs.pass_ms(len(round_.drafts) + 1)
+        if expected >= _SHORTEST_MS:
             self.ratios = [*self.ratios[1 - _NEWEST :], round_.verify_ms / expected]
 
     @property
@@ -93,8 +98,8 @@ class SessionMeasures(SessionParts):
         costs = self._drift.costs
         if costs is None or self._calibrated != (_kind(settings), self.pair):
             return "start" if not self._run.rounds else "settings changed"
-        length = len(answer.tokens)
-        if not costs.context_length / 2 < length < costs.context_length * 2:
+        shorter, longer = sorted(max(_SHORT, n) for n in (len(answer.tokens), costs.context_length))
+        if longer >= 2 * shorter:
             return "length doubled"
         if self._drift.is_large and self._drifted_in != self._run.number:
             self._drifted_in = self._run.number
