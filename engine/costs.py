@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.events import Round
@@ -139,6 +139,25 @@ class Costs:
         """
         rows = given + 1
         return self.draft_ms(asked, source) + self.pass_ms(rows) + self.host_ms(rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The machine-readable names; times in milliseconds, the others in plain steps."""
+        return {
+            "context_length": self.context_length,
+            "t1_ms": self.t1_ms,
+            "c": self.c(),
+            "r": {str(cost.rows): self.r(cost.rows) for cost in self.rounds},
+            "o": {str(cost.rows - 1): self.o(cost.rows - 1) for cost in self.rounds},
+            "draft_ms": {
+                source or "drafter": {
+                    str(cost.drafts): cost.ms for cost in self.drafts if cost.source == source
+                }
+                for source in self.sources
+            },
+            "bandwidth_gbs": self.bandwidth_gbs,
+            "copy_gbs": self.copy_gbs,
+            "took_ms": self.took_ms,
+        }
 
     def of_round(self, round_: Round) -> float:
         """What a round should take, in milliseconds."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sessions import ASK, configured, ids_of, kinds, loaded, of
+from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 from engine import calibrate, session_measures
 from engine.calibrate import Calibrator
@@ -16,8 +18,6 @@ from engine.costs import ROWS
 from engine.events import BaselineFinished, BaselineProgress, Calibrated, Event, Round
 from engine.session import Session
 from engine.session_measures import PLACES, STEPS_A_PLACE, places
-from tests.support.sessions import ASK, configured, ids_of, kinds, loaded, of
-from tests.support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
 LONG = 64
 METHODS: dict[str, dict[str, Any]] = {
@@ -68,8 +68,7 @@ def test_every_part_is_measured(folders: tuple[str, str], method: str) -> None:
 @pytest.mark.parametrize("rule", ["block", "speculative_sampling", "match", "seed_exact"])
 @pytest.mark.parametrize("method", ["model", "lookup", "hybrid"])
 def test_the_run_does_not_notice(folders: tuple[str, str], method: str, rule: str) -> None:
-    law = {"sampling": {"temperature": 1.0, "seed": 5}, "verify": {"model_name": folders[0]}}
-    law["verify"]["verify_strategy"] = rule
+    law = {"sampling": {"temperature": 1.0, "seed": 5}, "verify": {"verify_strategy": rule}}
     measured = session_of(folders, method, run={"max_new_tokens": LONG}, **law)
     quiet = session_of(folders, method, run={"max_new_tokens": LONG, "baseline": "off"}, **law)
     for _ in range(2):  # the second run finds the caches as the first one left them
@@ -158,14 +157,11 @@ def test_no_time_is_enough_for_one_sample(folders: tuple[str, str], monkeypatch:
 def test_a_text_that_is_nearly_full(folders: tuple[str, str]) -> None:
     """There is no room for wide passes: those that fit are measured."""
     session = session_of(folders, run={"max_new_tokens": 600})
-    room = 6
-    words = "knight " * 480
-    for words in ("knight " * n for n in range(480, 0, -1)):
-        prompt = session.pair.target.text.encode_chat((Message("user", words),), None)
-        if len(prompt) <= session.pair.target.context_length - room:
-            break
-    costs = of(Calibrated, list(session.generate((Message("user", words),)))).costs
-    assert max(cost.rows for cost in costs.rounds) <= session.pair.target.context_length - len(prompt)
+    limit, text = session.pair.target.context_length, session.pair.target.text
+    asked = ((Message("user", "knight " * count),) for count in range(480, 0, -1))
+    full = next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - 6)
+    costs = of(Calibrated, list(session.generate(full))).costs
+    assert max(cost.rows for cost in costs.rounds) <= limit - costs.context_length < 17
     assert costs.is_usable
     session.close()
 
@@ -199,12 +195,12 @@ def test_a_long_answer_is_timed_at_places(long_run: Session) -> None:
 
 
 def test_a_cancelled_baseline_is_not_complete(long_run: Session) -> None:
+    events = []
     for event in long_run.baseline():
+        events.append(event)
         if isinstance(event, BaselineProgress):
             long_run.cancel()
-        last = event
-    assert isinstance(last, BaselineFinished)
-    assert not last.complete
+    assert not of(BaselineFinished, events).complete
     assert long_run.statistics()["speedup"] is None
 
 
