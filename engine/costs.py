@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROWS = (1, 2, 3, 5, 9, 17)
 """Rows of a target pass that are measured; what lies between is interpolated."""
+_LEAST_MS = 1e-6
+"""A nanosecond: nothing that decodes a token takes less, and speedups are quotients of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Costs:
             and all(cost.drafts >= 1 for cost in self.drafts)
             and min(times) >= 0
             and min(self.plain_pass_ms, self.plain_host_ms) >= 0
-            and self.t1_ms > 0
+            and min(self.t1_ms, *(cost.ms for cost in self.rounds)) >= _LEAST_MS
         )
 
     def pass_ms(self, rows: int) -> float:
