@@ -65,6 +65,8 @@ def is_possible(fold: RunFold) -> bool:
 
 def _are_possible(measures: Measures) -> bool:
     counts = measures.counts
+    if not (_have_possible_ends(counts) and _have_possible_costs(counts)):
+        return False
     if max(counts.emitted, counts.taken_back, counts.rounds, counts.drafted, *counts.reached) > _MOST_TOKENS:
         return False  # quotients of them need not be numbers
     times = (counts.draft_ms, counts.verify_ms, counts.host_ms, measures.ttft_ms or 0.0)
@@ -74,9 +76,29 @@ def _are_possible(measures: Measures) -> bool:
     ):
         return False
     if not counts.rounds:
-        return not (counts.accepted or counts.drafted or counts.rejections or counts.reached)
+        return not (counts.accepted or counts.drafted or counts.rejections or counts.reached or counts.shapes)
     try:
         counts.check_identities()
     except AssertionError:
         return False
     return min(counts.rejections, counts.cut_rounds, counts.accepted) >= 0
+
+
+def _have_possible_ends(counts: Statistics) -> bool:
+    """Where the drafts of rounds ended, and how long they were."""
+    lost = (*counts.rejected_at, *counts.ended_at, *(shape.rounds for shape in counts.shapes))
+    return (
+        len(counts.rejected_at) == len(counts.ended_at)
+        and 0 <= min(lost, default=0) <= max(lost, default=0) <= _MOST_TOKENS
+        and all(0 <= shape.given <= shape.asked <= _MOST_TOKENS and shape.rounds for shape in counts.shapes)
+    )
+
+
+def _have_possible_costs(counts: Statistics) -> bool:
+    """What was measured before the rounds, and what they should have taken by it."""
+    predicted = (counts.predicted_ms, counts.predicted_plain_ms)
+    return (
+        0 <= counts.predicted_rounds <= counts.rounds
+        and 0 <= min(predicted) <= max(predicted) < _LONGEST_MS
+        and (counts.costs is None or counts.costs.is_usable)
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from engine.costs import Costs
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished
 from engine.stats import Baseline, Statistics, Timing
 
@@ -58,6 +59,10 @@ class Measures:
         if finished is not None:
             known = Baseline(finished.tokens, finished.decode_ms, finished.identical, finished.complete)
         return replace(self, counts=replace(self._copy(), baseline=known))
+
+    def with_costs(self, costs: Costs | None) -> Self:
+        """The rounds that follow are predicted by these; None: by none."""
+        return replace(self, counts=replace(self._copy(), costs=costs))
 
     @property
     def tokens(self) -> int:
@@ -128,6 +133,21 @@ class Measures:
     def speedup(self) -> float | None:
         """Plain ms a token / ms a token here."""
         return self.counts.speedup if self.tokens else None
+
+    @property
+    def predicted_speedup(self) -> float | None:
+        """The speedup by the costs that were measured before these rounds; None where none were."""
+        return self.counts.predicted_speedup
+
+    @property
+    def prediction_error(self) -> float | None:
+        """|predicted - measured| / measured speedup."""
+        return self.counts.prediction_error if self.tokens else None
+
+    @property
+    def best_k(self) -> int | None:
+        """The K of the largest predicted speedup, 0 being plain decoding."""
+        return self.counts.best_k
 
     @property
     def draft_ms(self) -> float:

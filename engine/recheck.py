@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from engine.events import (
     BaselineFinished,
+    Calibrated,
     EndReason,
     Event,
     PlainStep,
+    PrefillFinished,
     Round,
     RunFinished,
     RunStarted,
@@ -50,7 +52,7 @@ class Recheck:
             self._run = _Run(event)
             return
         if run is None:
-            if isinstance(event, Round | PlainStep | RunFinished | BaselineFinished):
+            if isinstance(event, Calibrated | Round | PlainStep | RunFinished | BaselineFinished):
                 self.checks += 1
                 yield Finding(0, None, "order", Grade.BUG, f"a {type(event).__name__} comes before any run")
             return
@@ -80,6 +82,7 @@ class _Run(RoundChecks):
         self.steps = 0
         self.ended: EndReason | None = None
         self.is_finished = False
+        self.is_prefilled = False
 
     def add(self, event: Event) -> Iterator[Finding]:
         self._found = []
@@ -90,6 +93,10 @@ class _Run(RoundChecks):
             self.settings[event.settings_id] = event.settings
             self.newest = event.settings_id
             self._segment(event.settings)
+        elif isinstance(event, PrefillFinished):
+            self.is_prefilled = True
+        elif isinstance(event, Calibrated):
+            self._calibrated(event)
         elif isinstance(event, Round):
             self._round(event)
         elif isinstance(event, PlainStep):
@@ -108,7 +115,7 @@ class _Run(RoundChecks):
         written = (*self.started.given, *self.ids)
         self._expect(event.given == written, "context", "it does not go on where it stood")
         self.started = replace(event, given=self.started.given)
-        self.ended, self.is_finished = None, False
+        self.ended, self.is_finished, self.is_prefilled = None, False, False
 
     def _segment(self, settings: Settings) -> None:
         """Settings that a drafter and a rule of this program can have."""
@@ -126,18 +133,34 @@ class _Run(RoundChecks):
         least = settings.min_match
         self._expect(least is None or least >= 1, "settings", "less than one token is looked up")
 
+    def _calibrated(self, event: Calibrated) -> None:
+        """Costs that passes can have, measured with the prompt read and the answer not ended."""
+        costs = event.costs
+        self._expect(self.is_prefilled, "order", "costs were measured before the prompt was read")
+        self._expect(self.ended is None and not self.is_finished, "order", "the answer had ended before it")
+        self._expect(
+            event.settings_id == self.newest,
+            "settings",
+            f"settings {event.settings_id} are not those of its segment",
+        )
+        self._stands_at(costs.context_length)
+        self._expect(costs.is_usable, "costs", "no pass takes such times")
+        speeds = [speed for speed in (costs.bandwidth_gbs, costs.copy_gbs) if speed is not None]
+        self._expect(all(speed > 0 for speed in speeds), "costs", "memory gives less than nothing")
+        self._expect(costs.took_ms >= costs.t1_ms, "time", "it took less than the step that was measured")
+
+    def _stands_at(self, told: int) -> None:
+        """As many tokens are committed as an event says."""
+        length = len(self.started.prompt) + len(self.started.given) + len(self.ids)
+        self._expect(told == length, "context", f"{length} tokens are committed, not {told}")
+
     # -- a round
 
     def _round(self, event: Round) -> None:
         self.steps += 1
         self._expect(event.number == self.steps, "order", f"it is round {self.steps} of its run")
         self._expect(self.ended is None, "order", "the answer had ended before it")
-        length = len(self.started.prompt) + len(self.started.given) + len(self.ids)
-        self._expect(
-            event.context_length == length,
-            "context",
-            f"{length} tokens are committed, not {event.context_length}",
-        )
+        self._stands_at(event.context_length)
         settings = self.settings.get(event.settings_id)
         if self._expect(
             settings is not None and event.settings_id == self.newest,
@@ -214,13 +237,23 @@ class _Run(RoundChecks):
             )
 
     def _baseline(self, event: BaselineFinished) -> None:
+        if event.sampled:
+            told = event.ids or event.identical is not None or event.divergence is not None
+            self._expect(not told, "baseline", "some places of an answer say nothing of the whole of it")
+            return
         ids = tuple(self.ids)
         shorter = min(len(ids), len(event.ids))
         differs = next((at for at in range(shorter) if ids[at] != event.ids[at]), None)
         self._divergence(event, differs)
         if not event.complete:
             return
-        self._expect(event.tokens == len(event.ids), "baseline", f"{len(event.ids)} ids, not {event.tokens}")
+        if event.sampled:
+            self._expect(event.identical is None, "baseline", "places of a text do not tell of the whole")
+            self._expect(not event.ids, "baseline", "places of a text have ids of their own")
+        else:
+            self._expect(
+                event.tokens == len(event.ids), "baseline", f"{len(event.ids)} ids, not {event.tokens}"
+            )
         if event.identical is None:
             return
         self._expect(self._repeats_plain(), "baseline", "sampled texts need not be the same, yet it is told")

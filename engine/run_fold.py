@@ -13,6 +13,7 @@ from typing import Self
 
 from engine.events import (
     BaselineFinished,
+    Calibrated,
     Event,
     PlainStep,
     PrefillFinished,
@@ -69,11 +70,14 @@ class RunFold:
             case RunStarted():
                 return self._resumed(event, reference) if event.resumed else self._begun(event, reference)
             case SegmentStarted():
-                segment = NOTHING.with_baseline(reference)
+                segment = NOTHING.with_baseline(reference).with_costs(self.total.counts.costs)
                 id_ = event.settings_id
                 return replace(self, settings_id=id_, segment_start=self.rounds, segment=segment)
             case PrefillFinished():
                 return replace(self, prefill_ms=event.ms)
+            case Calibrated():
+                segment, total = (each.with_costs(event.costs) for each in (self.segment, self.total))
+                return replace(self, segment=segment, total=total)
             case RunFinished():
                 return self._ended(event)
             case BaselineFinished(complete=True):

@@ -10,6 +10,7 @@ from engine.events import (
     BaselineFinished,
     BaselineProgress,
     BaselineStarted,
+    Calibrated,
     Origin,
     PlainRunProgress,
     PlainStep,
@@ -136,6 +137,10 @@ def _prefill_finished(state: ViewState, event: PrefillFinished) -> ViewState:
     return replace(state, phase=going_on(state))
 
 
+def _calibrated(state: ViewState, event: Calibrated) -> ViewState:
+    return replace(state, fold=state.fold.after(event))
+
+
 def _round(state: ViewState, event: Round) -> ViewState:
     state = replace(
         state,
@@ -215,6 +220,7 @@ RUN_CHANGES: dict[type, Callable[[ViewState, Any], ViewState]] = {
     PrefillProgress: _prefill_progress,
     PlainRunProgress: _plain_run_progress,
     PrefillFinished: _prefill_finished,
+    Calibrated: _calibrated,
     Round: _round,
     PlainStep: _plain_step,
     RunFinished: _run_finished,

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.calibrated import calibrated, costs
 from support.sessions import ASK, configured, loaded
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
@@ -18,10 +19,12 @@ from engine.config import Config
 from engine.draws import Draws, Stream
 from engine.events import (
     BaselineFinished,
+    Calibrated,
     DraftToken,
     EndReason,
     Event,
     Origin,
+    PrefillFinished,
     Round,
     RunFinished,
     RunStarted,
@@ -115,7 +118,7 @@ def sampled(folders: tuple[str, str]) -> list[Event]:
         configured(
             *folders,
             sampling={"temperature": 1.0, "seed": 11},
-            run={"max_new_tokens": 60},
+            run={"max_new_tokens": 60, "baseline": "full"},
             verify={"verify_strategy": "speculative_sampling"},
         )
     )
@@ -251,3 +254,60 @@ def test_a_run_that_goes_on_with_another_drafter_is_one_run(folders: tuple[str, 
     assert len(report.runs) == 1
     ids = [token.id for token in tokens_of(report.runs[0])]
     assert ids == [id_ for event in events if isinstance(event, Round) for id_ in event.tokens]
+
+
+# -- costs
+
+
+def priced(events: Sequence[Event]) -> list[Event]:
+    """The run with its costs measured where the prompt was read, and nowhere else."""
+    events = [event for event in events if not isinstance(event, Calibrated)]
+    at = next(index for index, event in enumerate(events) if isinstance(event, PrefillFinished))
+    (started,) = (event for event in events if isinstance(event, RunStarted))
+    length = len(started.prompt) + len(started.given)
+    return [*events[: at + 1], calibrated(costs(context_length=length)), *events[at + 1 :]]
+
+
+def with_costs(event: Calibrated, **changes: Any) -> Calibrated:
+    return replace(event, costs=replace(event.costs, **changes))
+
+
+PRICES: dict[str, tuple[Callable[[Calibrated], Calibrated], str]] = {
+    "other settings": (lambda c: replace(c, settings_id=9), "settings"),
+    "another length": (lambda c: with_costs(c, context_length=c.costs.context_length + 1), "context"),
+    "no time for a pass": (lambda c: with_costs(c, plain_pass_ms=0.0, plain_host_ms=0.0), "costs"),
+    "a pass of no rows": (lambda c: with_costs(c, rounds=(replace(c.costs.rounds[0], rows=0),)), "costs"),
+    "memory that gives nothing": (lambda c: with_costs(c, bandwidth_gbs=-1.0), "costs"),
+    "measured in no time": (lambda c: with_costs(c, took_ms=0.5), "time"),
+}
+
+
+@pytest.mark.parametrize("name", PRICES)
+def test_a_change_of_the_costs_is_noticed(sampled: list[Event], name: str) -> None:
+    change, noticed_by = PRICES[name]
+    assert check(priced(sampled)) == []
+    found = check(changed(priced(sampled), Calibrated, change))
+    assert {finding.check for finding in found} == {noticed_by}
+
+
+@pytest.mark.parametrize("kind", [RunStarted, SegmentStarted, PrefillFinished])
+def test_costs_measured_before_the_prompt_was_read_are_noticed(sampled: list[Event], kind: type) -> None:
+    (costs_,) = (event for event in priced(sampled) if isinstance(event, Calibrated))
+    events = [event for event in sampled if not isinstance(event, Calibrated)]
+    at = next(index for index, event in enumerate(events) if isinstance(event, kind))
+    assert "order" in {finding.check for finding in check([*events[:at], costs_, *events[at:]])}
+
+
+def test_costs_measured_after_the_end_are_noticed(sampled: list[Event]) -> None:
+    assert {finding.check for finding in check([*sampled, calibrated(costs())])} == {"order", "context"}
+
+
+def test_a_baseline_of_some_places_tells_of_no_text(sampled: list[Event]) -> None:
+    places = changed(sampled, BaselineFinished, lambda b: replace(b, ids=(), sampled=True, identical=None))
+    assert check(places) == []
+    lies: tuple[dict[str, Any], ...] = ({"identical": True}, {"ids": (1, 2)})
+    for lie in lies:
+        found = check(
+            [replace(each, **lie) if isinstance(each, BaselineFinished) else each for each in places]
+        )
+        assert {finding.check for finding in found} == {"baseline"}

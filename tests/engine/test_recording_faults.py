@@ -13,10 +13,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from support.calibrated import calibrated, costs
 from support.faults import damaged, forged
 
 from engine.errors import RecordingError
-from engine.events import Round
+from engine.events import PrefillFinished, Round
 from engine.recheck import Recheck
 from engine.recording import Recorder, read_recording
 from engine.recording_file import RecordingFile
@@ -80,11 +81,12 @@ def go_through(tape: FileTape) -> None:
                 assert len(list(state.rounds)) == len(state.rounds)
                 assert "".join(state.text) is not None
                 assert state.total.alpha_hat_error != -1
+                assert state.total.best_k != -1
 
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The shipped recording with more keyframes than a run of its length has."""
+    """The shipped recording, priced, with more keyframes than a run of its length has."""
     shipped = read_recording(PATH)
     path = tmp_path_factory.mktemp("faults") / "whole.jsonl"
     with patch("engine.keyframes.KEYFRAME_EVERY", 4):
@@ -92,6 +94,8 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         recorder.write_header(shipped.header)
         for event in shipped.events:
             recorder.write(event)
+            if isinstance(event, PrefillFinished):
+                recorder.write(calibrated(costs()))
         recorder.close()
     return path.read_bytes()
 

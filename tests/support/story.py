@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from hypothesis import strategies as st
+from support.calibrated import calibrated
 from support.scripted import SEED, TARGET, make_round
 
 from engine.events import (
@@ -80,6 +81,8 @@ def stories(draw: st.DrawFn) -> list[Told]:
         PrefillProgress(0, 0, 1, 2),
         PrefillFinished(0, 0, 10.0),
     ]
+    if draw(st.booleans()):
+        events.append(calibrated())
     made: list[Round] = []
     for number in range(1, draw(st.integers(0, 12)) + 1):
         if draw(st.integers(0, 4)) == 0:

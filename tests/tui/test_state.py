@@ -13,6 +13,7 @@ from engine.events import (
     BaselineFinished,
     BaselineProgress,
     BaselineStarted,
+    Calibrated,
     EndReason,
     Event,
     LoadFinished,
@@ -58,7 +59,10 @@ def test_the_state_is_what_a_naive_reading_gives(events: list[Told]) -> None:
                 tokens = [(id_, piece, Origin.GIVEN, -1, at) for at, (id_, piece) in enumerate(given)]
                 text = [b"".join(event.given_pieces).decode()]
             case SegmentStarted():
-                part, segment_start = Statistics(), len(rounds)
+                part, segment_start = Statistics(costs=whole.costs), len(rounds)
+            case Calibrated():
+                whole.set_costs(event.costs)
+                part.set_costs(event.costs)
             case Round():
                 if event.taken_back:
                     del tokens[-event.taken_back :]

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.calibrated import calibrated, costs
 from support.scripted import SEED, TARGET, make_round
 from support.story import baseline, finished, plain_step, started
 from support.story import settings as decoding
@@ -62,6 +63,8 @@ def runs(draw: st.DrawFn, number: int) -> list[Event]:
         if draw(st.integers(0, 6)) == 0:
             segment += 1
             events.append(SegmentStarted(0, 0, segment, decoding(segment)))
+        if not plain and draw(st.integers(0, 4)) == 0:
+            events.append(calibrated(costs(draw(st.sampled_from([0.1, 0.4]))), segment))
         if plain:
             step: Event = plain_step(at, draw(st.sampled_from([b" x", b"</think>", b"<think>", b"\n"])))
         else:
