@@ -88,6 +88,10 @@ class SessionMeasures(SessionParts):
             *self._stamp(), self._run.settings_id, self._drift.costs, reason or "measured before"
         )
 
+    def forget_costs(self) -> None:
+        """The next run that needs costs measures them, whatever is known of another prompt."""
+        self._calibrated = None
+
     def _needs_costs(self, settings: Settings) -> bool:
         """Whether the settings cannot do without costs."""
         del settings

@@ -7,6 +7,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,7 +211,8 @@ def _measure(
     load_before = load_average()
     kept: dict[str, Unit] = {}
     for name, entry in journal.entries.items():
-        kept[name] = parse_unit(entry["unit"])
+        with suppress(ValueError):  # a line that somebody changed: measured anew
+            kept[name] = parse_unit(entry["unit"])
     if kept:
         said = f"{len(kept)} of {len(plan.questions) * plan.repeats} prompts are taken from a stopped bench"
         console.note(f"{said}; --fresh measures them anew")

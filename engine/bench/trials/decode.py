@@ -78,13 +78,14 @@ def decode(
 
 
 def calibrate(session: Session, arm: Arm, messages: Sequence[Message], seed: int) -> Costs | None:
-    """What the parts of decoding cost at the end of this prompt; None where the session does not measure it.
+    """What the parts of decoding cost at the end of this prompt; None where there is no room to measure it.
 
-    The first round is where it stops: nothing of that run is used but its costs.
+    It stops before the first round: nothing of that run is used but its costs.
     """
     config = _limited(arm, _CALIBRATION_TOKENS, natural_end=False)
     config = config.model_copy(update={"run": config.run.model_copy(update={"baseline": "calibrated"})})
     run: Any = session.generate(messages)
+    session.forget_costs()
     with _aside(session, config, seed), closing(run) as events:
         for event in events:
             if isinstance(event, Calibrated):
