@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from engine.config import Config
-from engine.costs import Costs
+from engine.costs import KEPT, Costs
 from engine.events import (
     BaselineFinished,
     BaselineProgress,
@@ -84,9 +84,7 @@ class SessionMeasures(SessionParts):
             self._calibrated = _kind(settings), self.pair
         assert self._drift.costs is not None, "they were measured now or before"
         self.run_statistics.set_costs(self._drift.costs)
-        yield Calibrated(
-            *self._stamp(), self._run.settings_id, self._drift.costs, reason or "measured before"
-        )
+        yield Calibrated(*self._stamp(), self._run.settings_id, self._drift.costs, reason or KEPT)
 
     def forget_costs(self) -> None:
         """The next run that needs costs measures them, whatever is known of another prompt."""
