@@ -134,21 +134,23 @@ class _Bench:
         self, question: Question, repeat: int, messages: Sequence[Message], pairings: Mapping[str, Pairing]
     ) -> Generator[Progress, None, str | None]:
         """One turn, forth and back; gives plain decoding's answer, or None if it was cancelled."""
-        costs = self._costs(messages, repeat)
         references: dict[str, Written] = {}
-        for arm in (*self._plan.arms, *reversed(self._plan.arms)):
-            yield self._progress(arm, question, repeat)
-            if self._cancelled():
-                return None
-            reference = references.get(arm.plain)
-            limit = self._plan.tokens if reference is None else len(reference.ids)
-            written = self._answer(arm, messages, limit, repeat, costs.get(_group(arm)), reference is None)
-            if written is None:
-                return None
-            reference = references.setdefault(arm.plain, written)
-            pairings[arm.name].add(messages, written, reference)
-            self._done += 1
-            self._answers += 1
+        for arms in (self._plan.arms, self._plan.arms[::-1]):
+            costs = self._costs(messages, repeat)  # near the runs in time: a machine's speed drifts
+            for arm in arms:
+                yield self._progress(arm, question, repeat)
+                if self._cancelled():
+                    return None
+                reference = references.get(arm.plain)
+                limit = self._plan.tokens if reference is None else len(reference.ids)
+                known = costs.get(_group(arm))
+                written = self._answer(arm, messages, limit, repeat, known, reference is None)
+                if written is None:
+                    return None
+                reference = references.setdefault(arm.plain, written)
+                pairings[arm.name].add(messages, written, reference)
+                self._done += 1
+                self._answers += 1
         return next(iter(references.values())).text
 
     def _answer(
