@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.events import Round
 
 ROWS = (1, 2, 3, 5, 9, 17)
 """Rows of a target pass that are measured; what lies between is interpolated."""
+KEPT = "measured before"
+"""Why a run goes by costs of an earlier run."""
 _LEAST_MS = 1e-6
 """A nanosecond: nothing that decodes a token takes less, and speedups are quotients of it."""
 
@@ -116,30 +118,50 @@ class Costs:
             source: a part of the drafter; None: the dearest one.
         """
         wanted = self.sources if source is None else (source,)
-        found = [self.draft_ms(1, 1, each) for each in wanted if each in self.sources]
+        found = [self.draft_ms(1, each) for each in wanted if each in self.sources]
         return max(found) / self.t1_ms if found else None
 
-    def draft_ms(self, asked: int, given: int, source: str = "") -> float:
-        """Drafting: nothing where nothing is asked for; a drafter that finds nothing has looked for one.
+    def draft_ms(self, asked: int, source: str = "") -> float:
+        """Drafting so many tokens: nothing where none is asked for.
 
-        A source that was not measured costs what the cheapest one does: it can only be one that looks up.
+        What came may be less: a drafter that looks up has looked, and one that translates has written.
+        A source that was not measured costs what the cheapest one does: only one that looks up gives nothing.
         """
         if not asked or not self.drafts:
             return 0.0
         if source not in self.sources:
-            return min(self.draft_ms(asked, given, each) for each in self.sources)
+            return min(self.draft_ms(asked, each) for each in self.sources)
         points = [(cost.drafts, cost.ms) for cost in self.drafts if cost.source == source]
-        return interpolated(points, given)
+        return interpolated(points, asked)
 
     def round_ms(self, asked: int, given: int, source: str = "") -> float:
-        """A whole round: D(K), the pass of K + 1 rows, and the host.
+        """A whole round: its drafting, the pass of K + 1 rows, and the host.
 
         Args:
             asked: draft tokens asked for.
             given: K, those that came.
         """
         rows = given + 1
-        return self.draft_ms(asked, given, source) + self.pass_ms(rows) + self.host_ms(rows)
+        return self.draft_ms(asked, source) + self.pass_ms(rows) + self.host_ms(rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The machine-readable names; times in milliseconds, the others in plain steps."""
+        return {
+            "context_length": self.context_length,
+            "t1_ms": self.t1_ms,
+            "c": self.c(),
+            "r": {str(cost.rows): self.r(cost.rows) for cost in self.rounds},
+            "o": {str(cost.rows - 1): self.o(cost.rows - 1) for cost in self.rounds},
+            "draft_ms": {
+                source or "drafter": {
+                    str(cost.drafts): cost.ms for cost in self.drafts if cost.source == source
+                }
+                for source in self.sources
+            },
+            "bandwidth_gbs": self.bandwidth_gbs,
+            "copy_gbs": self.copy_gbs,
+            "took_ms": self.took_ms,
+        }
 
     def of_round(self, round_: Round) -> float:
         """What a round should take, in milliseconds."""

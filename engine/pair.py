@@ -19,6 +19,7 @@ from engine.autoregressive import PlainDecoder
 from engine.config import Config
 from engine.divergence import Parting, examine
 from engine.drafters.base import Drafter, DrafterContext
+from engine.draws import Draws
 from engine.errors import ConfigError, OutOfMemory
 from engine.events import Divergence, Settings
 from engine.kv_cache import KVCache
@@ -52,6 +53,8 @@ class Pair:
     """Key and text of what the user should know about the loading."""
     same_bits: bool | None = None
     """Whether passes of one row and of K+1 give the same logits, bit by bit; None: not known yet."""
+    warmed: set[int] = field(default_factory=set)
+    """Rows of the target's passes that were run before: what is timed is no first time."""
 
     def settings(self, config: Config, seed: int) -> Settings:
         """The configuration with nothing left open: what it does not say, the target's own defaults do.
@@ -108,7 +111,7 @@ class Pair:
 
     def divergence(self, parting: Parting, settings: Settings, cancelled: Callable[[], bool]) -> Divergence:
         """Look closely at the first difference of a run from plain decoding."""
-        draws, width = _rule(settings).draws(settings.seed), settings.num_draft_tokens + 1
+        draws, width = self.draws(settings), settings.num_draft_tokens + 1
         measured = examine(self.target, Law(settings), draws, parting, width, cancelled)
         gap, change = measured or (None, None)
         piece = self.target.text.piece
@@ -137,10 +140,13 @@ class Pair:
             stamp=stamp,
         )
 
+    def draws(self, settings: Settings) -> Draws:
+        """The source of chance of a run."""
+        return _rule(settings).draws(settings.seed)
+
     def plain_decoder(self, settings: Settings, stamp: Stamp) -> PlainDecoder:
         """A plain decoder with the same law, seed and source of chance."""
-        draws = _rule(settings).draws(settings.seed)
-        return PlainDecoder(self.target, self.cache, Law(settings), draws, stamp)
+        return PlainDecoder(self.target, self.cache, Law(settings), self.draws(settings), stamp)
 
     def rewind(self, held: list[int], tokens: list[int]) -> int:
         """Keep what the target's cache shares with the tokens; returns how many tokens that is."""
@@ -179,6 +185,7 @@ class Pair:
         Notes on the way whether the target's passes of one row and of K+1 rows give the same bits.
         """
         self.same_bits = _warm_up(self.target, num_draft_tokens + 1)
+        self.warmed |= {1, 2, num_draft_tokens + 1}
         if self.drafter.context.model is not None:
             _warm_up(self.drafter.context.model, num_draft_tokens + 1)
 

@@ -101,7 +101,7 @@ def tau(alpha: float, k: int) -> float:
 
 
 def _dearest(costs: Costs) -> str:
-    return max(costs.sources, key=lambda source: costs.draft_ms(1, 1, source), default="")
+    return max(costs.sources, key=lambda source: costs.draft_ms(1, source), default="")
 
 
 def _losses(stats: Statistics) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from engine.costs import KEPT
 from engine.events import (
     BaselineFinished,
     Calibrated,
@@ -143,7 +144,8 @@ class _Run(RoundChecks):
             "settings",
             f"settings {event.settings_id} are not those of its segment",
         )
-        self._stands_at(costs.context_length)
+        if event.reason != KEPT:
+            self._stands_at(costs.context_length)
         self._expect(costs.is_usable, "costs", "no pass takes such times")
         speeds = [speed for speed in (costs.bandwidth_gbs, costs.copy_gbs) if speed is not None]
         self._expect(all(speed > 0 for speed in speeds), "costs", "memory gives less than nothing")
@@ -237,19 +239,17 @@ class _Run(RoundChecks):
             )
 
     def _baseline(self, event: BaselineFinished) -> None:
+        if event.sampled:
+            told = event.ids or event.identical is not None or event.divergence is not None
+            self._expect(not told, "baseline", "some places of an answer say nothing of the whole of it")
+            return
         ids = tuple(self.ids)
         shorter = min(len(ids), len(event.ids))
         differs = next((at for at in range(shorter) if ids[at] != event.ids[at]), None)
         self._divergence(event, differs)
         if not event.complete:
             return
-        if event.sampled:
-            self._expect(event.identical is None, "baseline", "places of a text do not tell of the whole")
-            self._expect(not event.ids, "baseline", "places of a text have ids of their own")
-        else:
-            self._expect(
-                event.tokens == len(event.ids), "baseline", f"{len(event.ids)} ids, not {event.tokens}"
-            )
+        self._expect(event.tokens == len(event.ids), "baseline", f"{len(event.ids)} ids, not {event.tokens}")
         if event.identical is None:
             return
         self._expect(self._repeats_plain(), "baseline", "sampled texts need not be the same, yet it is told")

@@ -8,29 +8,19 @@ one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.config import Config
 from engine.context import Message
-from engine.events import (
-    BaselineFinished,
-    BaselineProgress,
-    BaselineStarted,
-    EndReason,
-    Event,
-    Notice,
-    SegmentStarted,
-    Settings,
-)
-from engine.session_parts import REPORT_EVERY, SessionParts
+from engine.events import EndReason, Event, Notice, SegmentStarted, Settings
+from engine.session_measures import SessionMeasures
 
 if TYPE_CHECKING:
     from engine.answer import Answer
 
 
-class Session(SessionParts):
+class Session(SessionMeasures):
     """A target, a drafter and their caches, kept over the turns of a conversation.
 
     Args:
@@ -105,6 +95,7 @@ class Session(SessionParts):
         if reason is None:
             yield from self._prefill(pair.prefill_cost(answer.tokens), pair.prefill(answer.tokens))
             yield from self._foretell(answer, settings, max_rounds)
+            yield from self._calibrate(answer, settings)
             reason = EndReason.CANCELLED if self._cancelled.is_set() else None
         told_off = False
         while reason is None:
@@ -119,11 +110,13 @@ class Session(SessionParts):
                 pair.drafter.reserve(len(answer.tokens) + self._expected(max_rounds))
                 yield SegmentStarted(*self._stamp(), run.settings_id, settings)
                 yield from self._foretell(answer, settings, max_rounds)
+            yield from self._calibrate(answer, settings)
             newest = answer.tokens[-1]
             round_ = speculator.round(answer, run.rounds)
             run.decode_ms += round_.ms
             run.first_ms = round_.ms if run.first_ms is None else run.first_ms
             self.run_statistics.add(round_)
+            self._drift.add(round_)
             if None not in run.texts:
                 run.passes.add(round_.context_length - 1, [newest, *(draft.id for draft in round_.drafts)])
             yield round_
@@ -132,71 +125,6 @@ class Session(SessionParts):
                 yield Notice(*self._stamp(), "speculation_off", f"speculation is off: {round_.k_reason}")
             reason = self._end(round_, max_rounds)
         yield self._finished(answer, reason)
-
-    def baseline(self) -> Iterator[Event]:
-        """Time plain decoding of the last run's prompt to the same length: warm, alone, prefill apart.
-
-        Yields BaselineStarted, BaselineProgress, BaselineFinished; nothing if there was no run since the
-        models were loaded, or it has no token. End of sequence and stop strings are ignored, so that the
-        lengths agree; the last run's text is not touched.
-
-        Raises:
-            InvariantError: the measurement was left, and a run has begun.
-            EngineError, ResourceError: the engine cannot go on; the session stays usable.
-        """
-        from engine.answer import Answer, Limits
-
-        if self._last is None:
-            return
-        spoken, settings = self._last
-        start = spoken.prompt_length - self._run.written
-        wanted = spoken.tokens[start:]
-        if not wanted:
-            return
-        self._cancelled.clear()
-        limits = Limits(len(wanted), spoken.limits.context_length)
-        plain = Answer(spoken.tokens[:start], self.pair.target.text, limits)
-        with self._following(plain):
-            for event in self._baseline(plain, wanted, settings):
-                yield from self._released(event)
-                self._check_follows(plain)
-
-    def _baseline(self, plain: Answer, ids: list[int], settings: Settings) -> Iterator[Event]:
-        pair, wanted = self.pair, len(ids)
-        pair.rewind(self._held, plain.tokens)
-        yield BaselineStarted(*self._stamp(), wanted)
-        start = time.perf_counter()
-        for _ in pair.prefill_target(plain.tokens):  # nothing to do unless the context changed meanwhile
-            pass
-        prefill_ms = (time.perf_counter() - start) * 1e3
-        decoder = pair.plain_decoder(settings, self._stamp)
-        must_agree = len(self._run.texts) == 1 and None not in self._run.texts
-        decode_ms, parting = 0.0, None
-        for number in range(1, wanted + 1):
-            if self._cancelled.is_set():
-                break
-            step = decoder.step(plain, number)
-            decode_ms += step.ms
-            if must_agree and parting is None and step.id != ids[number - 1]:
-                parting = pair.parting(plain, decoder, ids[number - 1], self._run.passes)
-            if number % REPORT_EVERY == 0 and number < wanted:
-                yield BaselineProgress(*self._stamp(), number, wanted)
-        done = plain.new_tokens
-        complete = len(done) == wanted
-        divergence = None if parting is None else pair.divergence(parting, settings, self._cancelled.is_set)
-        finished = BaselineFinished(
-            *self._stamp(),
-            tokens=len(done),
-            ids=tuple(done),
-            decode_ms=decode_ms,
-            prefill_ms=prefill_ms,
-            identical=done == ids if must_agree and complete else None,
-            first_difference=None if divergence is None else divergence.index,
-            complete=complete,
-            divergence=divergence,
-        )
-        self.run_statistics.set_baseline(finished)
-        yield finished
 
     def change(self, config: Config) -> None:
         """Decode with these settings: a run in progress from its next round on, as a new segment, else the

@@ -359,6 +359,7 @@ class Statistics:
             "predicted_speedup": self.predicted_speedup,
             "prediction_error": self.prediction_error,
             "best_k": self.best_k,
+            "costs": None if self.costs is None else self.costs.as_dict(),
             "ttft_ms": None if self.timing is None else self.timing.ttft_ms,
             **times,
             "identical": None if known is None else known.identical,

@@ -259,7 +259,7 @@ def _run(
         console.facts.threads = session.header()["machine"]["threads"]
         interrupts.cancel = session.cancel
         _follow(session, session.generate(messages), console, interrupts)
-        if config.run.baseline == "full" and interrupts.signal is None:
+        if config.run.baseline != "off" and interrupts.signal is None:
             _follow(session, session.baseline(), console, interrupts)
         measures: dict[str, Any] = session.statistics()
         return measures

@@ -39,6 +39,10 @@ GLOSSARY = {
     "draft efficiency": "accepted / drafted. Drafts after a rejected one count as drafted.",
     "accepted by position": "share of all rounds whose first 1, 2, 3, ... drafts were all accepted.",
     "speedup": "plain ms a token / speculative ms a token, reading the prompt not counted.",
+    "costs": "measured before the first round, at the length of the prompt, in plain steps.",
+    "predicted": "the speedup by these costs with the acceptance of this run. The error is how far the"
+    " measured one is from it.",
+    "best K": "draft tokens a round that would be fastest by the same; 0 is plain decoding.",
 }
 _LABEL = 22
 """Columns of the names on the left."""
@@ -116,6 +120,7 @@ def summary_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str
         *_setting_rows(facts),
         *_acceptance_rows(measures, " (synthetic)" if synthetic_of(measures, facts.synthetic) else ""),
         *_time_rows(measures),
+        *_cost_rows(measures["costs"]),
         *_comparison_rows(facts, measures),
     ]
     if facts.finished is not None:
@@ -204,16 +209,41 @@ def _comparison_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple
         return [("speedup", f"unknown: plain decoding {why}")]
     rows = []
     if measures["baseline_tokens_per_second"] is not None:
-        rows.append(("plain", f"{measures['baseline_tokens_per_second']:.2f} tokens/s"))
+        where = f" (timed over {baseline.tokens} tokens, spread over the answer)" if baseline.sampled else ""
+        rows.append(("plain", f"{measures['baseline_tokens_per_second']:.2f} tokens/s{where}"))
     speedup = measures["speedup"]
     if speedup is not None:
         words = speedup_words(speedup, synthetic_of(measures, facts.synthetic))
         if measures["draft_efficiency"] is None:
             words += ", but no draft was judged"
         rows.append(("speedup", words))
+    rows += _predicted_rows(measures)
     told = same_text(baseline, facts.target.dtype if facts.target is not None else "")
     if told is not None:
         rows.append(("same text as plain", told.words))
+    return rows
+
+
+def _cost_rows(costs: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What a plain step takes, and the parts of a round in such steps."""
+    if costs is None:
+        return []
+    widest = max(costs["r"], key=int)
+    parts = [f"a pass of {widest} rows {costs['r'][widest]:.2f}"]
+    if costs["c"] is not None:
+        parts.insert(0, f"a draft token {costs['c']:.3f}")
+    parts.append(f"the host of such a round {max(costs['o'][str(int(widest) - 1)], 0):.2f} more")
+    return [("costs", f"a plain step {costs['t1_ms']:.1f} ms; in such steps {', '.join(parts)}")]
+
+
+def _predicted_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if measures["predicted_speedup"] is not None:
+        error = measures["prediction_error"]
+        off = "" if error is None else f", error {error:.1%}"
+        rows.append(("predicted", f"{measures['predicted_speedup']:.2f}x{off}"))
+    if measures["best_k"] is not None:
+        rows.append(("best K", str(measures["best_k"])))
     return rows
 
 

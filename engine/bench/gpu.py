@@ -19,7 +19,7 @@ import torch
 
 from engine.bench import arms, peers
 from engine.bench.arms import Arm
-from engine.bench.bandwidth import MemoryReader, bytes_a_token, reading
+from engine.bench.bandwidth import reading
 from engine.bench.report import Row, json_line, line, ratio_row, table
 from engine.bench.shapes import PAIRS, random_lm
 from engine.bench.timing import (
@@ -32,6 +32,7 @@ from engine.bench.timing import (
     tokens_a_round,
     warm_up,
 )
+from engine.memory_bandwidth import MemoryReader, bytes_a_token
 from engine.models.causal_lm import CausalLM
 from engine.models.quiet import quiet
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from engine.bench import arms, memory
 from engine.bench.arms import Arm
-from engine.bench.bandwidth import MemoryReader, bytes_a_token, reading
+from engine.bench.bandwidth import reading
 from engine.bench.equality import first_difference
 from engine.bench.lab import Lab, Measure
 from engine.bench.long_context import context_rows
@@ -21,6 +21,7 @@ from engine.bench.timing import (
     rounds_of,
     tokens_a_round,
 )
+from engine.memory_bandwidth import MemoryReader, bytes_a_token
 
 MB = 1e6
 PEER_LOOKUP = 10

@@ -92,6 +92,10 @@ class Drafter(ABC):
         """Its own fields of ``engine.events.Settings``, with nothing left open."""
         return {}
 
+    def parts(self) -> Mapping[str, Drafter]:
+        """Who may guess, by ``Draft.source``: itself, or the drafters it is made of."""
+        return {"": self}
+
     def reserve(self, tokens: int) -> None:  # noqa: B027 - optional: most drafters hold no cache
         """Have room for this many tokens."""
 

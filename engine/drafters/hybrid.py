@@ -37,6 +37,9 @@ class HybridDrafter(Drafter):
     def settings(self) -> Mapping[str, Any]:
         return self._lookup.settings()
 
+    def parts(self) -> Mapping[str, Drafter]:
+        return {"lookup": self._lookup, "model": self._model}
+
     def reserve(self, tokens: int) -> None:
         self._model.reserve(tokens)
 

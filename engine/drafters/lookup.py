@@ -15,6 +15,7 @@ import torch
 from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.drafters.suffix_automaton import MIN_MATCH, SEPARATOR, SuffixAutomaton
 from engine.draws import Draws
+from engine.events import ModelInfo
 from engine.kv_cache import common_prefix
 from engine.sampling import Law
 
@@ -79,6 +80,10 @@ class LookupDrafter(Drafter):
         self._min_match = context.options.min_match or min_match
         self._index = TextIndex(history=self._history)
         self._ns = 0
+
+    @property
+    def model_info(self) -> ModelInfo | None:
+        return None  # as a part of a hybrid it stands beside a model that is not its own
 
     def settings(self) -> Mapping[str, Any]:
         return {"min_match": self._min_match, "history": self._history}

@@ -10,9 +10,10 @@ import torch
 from support.tiny import save_folder, tiny_lm, tiny_model, tiny_tokenizer
 
 from engine.bench import arms, peers, prompts
-from engine.bench.bandwidth import MemoryReader, bytes_a_token, reading
+from engine.bench.bandwidth import reading
 from engine.bench.cut import LAYERS, cut_layers
 from engine.bench.equality import next_logits
+from engine.memory_bandwidth import MemoryReader, bytes_a_token
 from engine.models.causal_lm import CausalLM
 from engine.models.load import load_model
 

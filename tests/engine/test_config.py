@@ -75,7 +75,7 @@ def test_defaults() -> None:
             "threads": None,
             "template": "chat",
             "thinking": None,
-            "baseline": "full",
+            "baseline": "calibrated",
         },
         "record": {"path": None, "always": False},
         "ui": {"color": "auto"},

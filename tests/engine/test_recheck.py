@@ -118,7 +118,7 @@ def sampled(folders: tuple[str, str]) -> list[Event]:
         configured(
             *folders,
             sampling={"temperature": 1.0, "seed": 11},
-            run={"max_new_tokens": 60},
+            run={"max_new_tokens": 60, "baseline": "full"},
             verify={"verify_strategy": "speculative_sampling"},
         )
     )

@@ -49,7 +49,8 @@ def test_the_story_of_an_answer(target: str, drafter: str) -> None:
     assert [event.role for event in told if isinstance(event, LoadFinished)] == ["target", "drafter"]
     events = list(session.generate(ASK))
     assert kinds(events) == [
-        "RunStarted", "SegmentStarted", "PrefillProgress", "PrefillFinished", "Round", "RunFinished",
+        "RunStarted", "SegmentStarted", "PrefillProgress", "PrefillFinished", "Calibrated", "Round",
+        "RunFinished",
     ]  # fmt: skip
     baseline = list(session.baseline())
     assert kinds(baseline) == ["BaselineStarted", "BaselineProgress", "BaselineFinished"]
@@ -140,7 +141,7 @@ def test_stop_string(target: str, drafter: str) -> None:
 def test_a_drafter_with_a_short_context_is_told_once(target: str, tmp_path: Path) -> None:
     model = noisy_copy(tiny_model("llama", max_position_embeddings=60), 0.1)
     short = save_folder(tmp_path / "short", model, tiny_tokenizer())
-    session = loaded(configured(target, str(short), run={"max_new_tokens": 60}))
+    session = loaded(configured(target, str(short), run={"max_new_tokens": 60, "baseline": "full"}))
     events = list(session.generate(ASK))
     assert of(Notice, events).key == "speculation_off"
     assert of(BaselineFinished, list(session.baseline())).identical is True

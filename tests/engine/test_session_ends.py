@@ -186,7 +186,7 @@ def test_a_prompt_that_is_too_long(target: str) -> None:
 
 
 def test_the_context_fills_up(target: str, drafter: str) -> None:
-    session = loaded(configured(target, drafter, run={"max_new_tokens": 1000}))
+    session = loaded(configured(target, drafter, run={"max_new_tokens": 1000, "baseline": "full"}))
     events = list(session.generate(ASK))
     assert of(RunFinished, events).reason is EndReason.CONTEXT
     assert len(of(RunStarted, events).prompt) + of(RunFinished, events).tokens == 512

@@ -17,7 +17,15 @@ from engine.stats import Statistics, wilson_interval
 NAMES = [
     *("tokens", "rounds", "tau", "alpha_hat", "draft_efficiency", "acceptance_by_position"),
     *("conditional_acceptance", "tokens_per_second", "baseline_tokens_per_second", "speedup"),
-    *("predicted_speedup", "prediction_error", "best_k", "ttft_ms", "draft_ms", "draft_ms_per_round"),
+    *(
+        "predicted_speedup",
+        "prediction_error",
+        "best_k",
+        "costs",
+        "ttft_ms",
+        "draft_ms",
+        "draft_ms_per_round",
+    ),
     *("verify_ms", "verify_ms_per_round", "host_ms", "host_ms_per_round", "identical"),
     "synthetic",
 ]
