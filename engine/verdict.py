@@ -64,11 +64,11 @@ def explain(
         k: draft tokens that are asked for now; None: those most rounds asked for.
 
     Returns:
-        None where neither a speedup nor costs are known, or no round ended.
+        None where neither a speedup nor costs are known, or no token came.
     """
     measured, predicted, costs = stats.speedup, stats.predicted_speedup, stats.costs
     speedup = predicted if measured is None else measured
-    if speedup is None or not stats.rounds:
+    if speedup is None or speedup <= 0 or not stats.rounds:
         return None
     sign = outcome(speedup)
     if costs is None or predicted is None:

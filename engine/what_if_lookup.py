@@ -15,6 +15,23 @@ from engine.predictor import MOST_DRAFTS
 from engine.what_if import End, Estimate, walked
 
 LOOKUP = "lookup"
+NEWEST = 4096
+"""Tokens of an answer, its newest ones, that are looked up to tell what other methods would give."""
+
+
+def other_methods(
+    prompt: Sequence[int], answer: Sequence[int], costs: Costs | None, drafter: str
+) -> tuple[Estimate, ...]:
+    """What methods that load no model, and are not the run's own, would have come to.
+
+    Args:
+        drafter: the run's method.
+    """
+    if costs is None or not answer or drafter == LOOKUP:
+        return ()
+    earlier = max(len(answer) - NEWEST, 0)
+    source = LOOKUP if LOOKUP in costs.sources else None
+    return (lookup_best([*prompt, *answer[:earlier]], answer[earlier:], costs, source=source),)
 
 
 def lookup_best(
