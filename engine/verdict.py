@@ -22,7 +22,7 @@ _EVEN = 0.5
 _SELDOM = 0.5
 """Share of rounds with a draft below which a drafter seldom offers one."""
 _EXPLAINED = 0.10
-"""Prediction error up to which costs explain a speedup of another sign."""
+"""Prediction error up to which costs explain a speedup."""
 _WORDS = {1: "Faster", 0: "No difference that can be measured", -1: "Slower"}
 
 
@@ -73,12 +73,15 @@ def explain(
     sign = outcome(speedup)
     if costs is None or predicted is None:
         return Explanation(sign, speedup, True, "what its parts cost was not measured before it", ())
-    if outcome(predicted) != sign and abs(predicted - speedup) / speedup > _EXPLAINED:
+    is_off = abs(predicted - speedup) / speedup > _EXPLAINED
+    if is_off and outcome(predicted) != sign:
         reason = f"the costs measured before lead to {predicted:.2f}x and do not explain it"
         return Explanation(sign, speedup, True, reason, ())
     facts = _Facts(stats, costs, k)
-    advice = tuple(facts.advice(speedup, others))
-    return Explanation(sign, speedup, measured is not None, facts.reason(sign), advice)
+    reason = facts.reason(sign)
+    if is_off:
+        reason += f" (the costs measured before lead to {predicted:.2f}x)"
+    return Explanation(sign, speedup, measured is not None, reason, tuple(facts.advice(speedup, others)))
 
 
 class _Facts:
@@ -87,7 +90,7 @@ class _Facts:
     def __init__(self, stats: Statistics, costs: Costs, k: int | None) -> None:
         self._stats, self._costs = stats, costs
         self._asked = [shape for shape in stats.shapes if shape.asked]
-        self._k = _usual_k(stats) if k is None else k
+        self._k = usual_k(stats) if k is None else k
         self._points = curve(stats, costs)
 
     # -- the reason
@@ -188,7 +191,7 @@ def least_alpha(costs: Costs, most: int = MOST_DRAFTS) -> float | None:
     return min((alpha for alpha in each if alpha is not None), default=None)
 
 
-def _usual_k(stats: Statistics) -> int:
+def usual_k(stats: Statistics) -> int:
     """The K that most rounds asked for."""
     rounds: dict[int, int] = {}
     for shape in stats.shapes:

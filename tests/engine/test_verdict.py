@@ -83,7 +83,11 @@ CASES: dict[str, tuple[tuple[list[Round], Costs | None, float | None], str]] = {
     ),
     "nothing came": (
         ([short(r, 4) for r in evenly(0, [0])], costs(0.1), 0.9),
-        "Slower: the drafter offered nothing.",
+        "Slower: the drafter offered nothing",
+    ),
+    "nothing came, but it is slower than that explains": (
+        ([short(r, 4) for r in evenly(0, [0])], costs(0.1), 0.5),
+        "Slower: the drafter offered nothing (the costs measured before lead to 0.71x).",
     ),
 }
 
