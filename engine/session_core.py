@@ -133,7 +133,14 @@ class SessionCore:
 
     def statistics(self) -> dict[str, Any]:
         """The machine-readable measures of the last run."""
-        return self.run_statistics.as_dict(None if self._last is None else self._last[1])
+        if self._last is None:
+            return self.run_statistics.as_dict()
+        from engine.what_if_lookup import other_methods
+
+        answer, settings = self._last
+        prompt = answer.tokens[: answer.prompt_length]
+        others = other_methods(prompt, answer.new_tokens, self.run_statistics.costs, settings.drafter)
+        return self.run_statistics.as_dict(settings, others)
 
     def header(self) -> dict[str, Any]:
         """What a recording says before its first event: versions, models, machine, seed, configuration."""

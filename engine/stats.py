@@ -7,11 +7,15 @@ limit: draft tokens that the cut removed are neither accepted nor drafted.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.costs import Costs
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished, Settings
+
+if TYPE_CHECKING:
+    from engine.what_if import Estimate
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
@@ -296,6 +300,17 @@ class Statistics:
         points = curve(self, self.costs)
         return best(points).k if len(points) > 1 else None
 
+    def why(self, others: Sequence[Estimate] = ()) -> str | None:
+        """One sentence on why it was faster or slower; None without a calibration.
+
+        Args:
+            others: what other methods would have come to.
+        """
+        from engine.verdict import explain
+
+        told = None if self.costs is None else explain(self, others)
+        return None if told is None else told.sentence
+
     def check_identities(self) -> None:
         """Assert what must hold between the counts.
 
@@ -331,13 +346,14 @@ class Statistics:
             speedup = self.tokens * 1000 / plain / (self.decode_ms + self.drafted * cost * 1000 / plain)
         return {"acceptance": list(settings.acceptance), "draft_cost": cost, "speedup_at_cost": speedup}
 
-    def as_dict(self, settings: Settings | None = None) -> dict[str, Any]:
+    def as_dict(self, settings: Settings | None = None, others: Sequence[Estimate] = ()) -> dict[str, Any]:
         """The machine-readable names, in their order; an absent measure is None, never 0.
 
         Rates are fractions 0..1, times milliseconds.
 
         Args:
             settings: of the run, for what is said of a synthetic drafter only.
+            others: what other methods would have come to, for the sentence.
         """
         known = self.baseline if self.baseline is not None and self.baseline.complete else None
         times: dict[str, float | None] = {}
@@ -359,6 +375,7 @@ class Statistics:
             "predicted_speedup": self.predicted_speedup,
             "prediction_error": self.prediction_error,
             "best_k": self.best_k,
+            "why": self.why(others),
             "costs": None if self.costs is None else self.costs.as_dict(),
             "ttft_ms": None if self.timing is None else self.timing.ttft_ms,
             **times,

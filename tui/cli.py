@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from engine.recording import Recorder
     from tui.console import Console
 
-SUBCOMMANDS = ("bench", "compare", "export", "models", "paths", "replay", "schema", "verify")
+SUBCOMMANDS = (
+    *("bench", "compare", "explain", "export", "models", "paths", "replay", "schema", "verify"),
+)
 """First words that are no configuration; a file of such a name is written ./schema."""
 
 WELCOME = """\
@@ -52,6 +54,7 @@ presets:
 other commands:
   spec bench    many prompts, each beside plain decoding; --quick: 3 minutes
   spec compare  two recordings side by side: measures, first difference
+  spec explain  why a recorded run was faster or slower, and what would help
   spec export   a recording as a page, a report, a table, JSON, or a cast
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files

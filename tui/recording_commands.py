@@ -1,4 +1,4 @@
-"""The sub-commands on recordings: compare, export, replay, verify. Only ``verify --models`` loads a model."""
+"""The sub-commands on recordings: compare, explain, export, replay, verify. Only the last may load models."""
 
 from __future__ import annotations
 
@@ -73,6 +73,12 @@ def _verify(words: Sequence[str], parser_class: ParserClass) -> int:
     from tui.verify_command import verify
 
     return verify(words, parser_class)
+
+
+def _explain(words: Sequence[str], parser_class: ParserClass) -> int:
+    from tui.explain_command import explain
+
+    return explain(words, parser_class)
 
 
 def _replay(words: Sequence[str], parser_class: ParserClass) -> int:
@@ -154,6 +160,7 @@ def say(text: str) -> None:
 
 COMMANDS: dict[str, Callable[[Sequence[str], ParserClass], int]] = {
     "compare": _compare,
+    "explain": _explain,
     "export": _export,
     "replay": _replay,
     "verify": _verify,

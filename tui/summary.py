@@ -18,7 +18,7 @@ from engine.events import (
     SegmentStarted,
     Settings,
 )
-from tui.drafting import is_synthetic, option_words, speedup_words, synthetic_of
+from tui.drafting import SYNTHETIC_DRAFTS, is_synthetic, option_words, speedup_words, synthetic_of
 from tui.safe_text import visible
 from tui.same_text import divergence_dict, divergence_of, same_text
 
@@ -122,6 +122,7 @@ def summary_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str
         *_time_rows(measures),
         *_cost_rows(measures["costs"]),
         *_comparison_rows(facts, measures),
+        *_why_rows(facts, measures),
     ]
     if facts.finished is not None:
         rows.append(("ended because", REASONS[facts.finished.reason]))
@@ -245,6 +246,15 @@ def _predicted_rows(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     if measures["best_k"] is not None:
         rows.append(("best K", str(measures["best_k"])))
     return rows
+
+
+def _why_rows(facts: RunFacts, measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why it was faster or slower."""
+    sentence = measures["why"]
+    if sentence is None:
+        return []
+    synthetic = synthetic_of(measures, facts.synthetic) is not None
+    return [("why", f"{SYNTHETIC_DRAFTS} {sentence}" if synthetic else sentence)]
 
 
 def _parameters(model: ModelInfo) -> str:

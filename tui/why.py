@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from engine.events import Alternative, DraftToken, Origin, Round, TargetToken, Verdict
 from engine.measures import Measures
+from engine.verdict import outcome
 from tui.safe_text import visible, visible_bytes
 from tui.why_numbers import apart, laws, odds, percent
 from tui.why_rules import DRAWN_FIRST, why_block_correction, why_drawn, why_drawn_correction, why_in_block
@@ -15,13 +16,6 @@ from tui.why_rules import DRAWN_FIRST, why_block_correction, why_drawn, why_draw
 __all__ = ["outcome", "percent", "verdict_sentence", "why", "why_draft", "why_pending", "why_target"]
 
 TOKEN_VERIFICATION = "speculative_sampling"
-_NOISE = 0.03
-"""Two timings on one machine differ by so much without a reason."""
-
-
-def outcome(speedup: float) -> int:
-    """1 for a gain over plain decoding, -1 for a loss, 0 for what cannot be told from no difference."""
-    return 0 if abs(speedup - 1) <= _NOISE else 1 if speedup > 1 else -1
 
 
 def why(
@@ -126,7 +120,10 @@ def why_target(token: TargetToken, drafted: int, *, greedy: bool = False) -> str
 
 
 def verdict_sentence(measures: Measures) -> str:
-    """What the speedup means; a loss is called one."""
+    """What the speedup means, and why it is so where the costs are known; a loss is called one."""
+    explained = measures.counts.why()
+    if explained is not None:
+        return explained
     speed, plain = measures.tokens_per_second, measures.baseline_tokens_per_second
     if speed is None:
         return "Nothing was decoded yet."

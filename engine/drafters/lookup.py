@@ -13,16 +13,12 @@ from typing import Any
 import torch
 
 from engine.drafters.base import Draft, Drafter, DrafterContext
-from engine.drafters.suffix_automaton import SEPARATOR, SuffixAutomaton
+from engine.drafters.suffix_automaton import MIN_MATCH, SEPARATOR, SuffixAutomaton
 from engine.draws import Draws
 from engine.events import ModelInfo
 from engine.kv_cache import common_prefix
 from engine.sampling import Law
 
-MIN_MATCH = 1
-"""Default of ``draft.min_match``: a short match drafts few tokens, which bring more than they cost."""
-TOKENS_PER_MATCHED = 3
-"""Tokens drafted at most for each token of the match: the longer the match, the farther the copy is right."""
 HISTORY = 65_536
 """Tokens of earlier texts that are kept at most; beyond that the older half of them goes."""
 
@@ -50,14 +46,7 @@ class TextIndex:
         Args:
             min_match: tokens that must have occurred before.
         """
-        match = self._texts.match()
-        if match is None or match.length < min_match:
-            return [], "no match"
-        wanted = min(k, TOKENS_PER_MATCHED * match.length)
-        ids = self._texts.copy(match.follower, wanted)
-        if len(ids) < wanted:
-            return ids, "the earlier text ends"
-        return ids, f"match of {match.length}" if wanted < k else None
+        return self._texts.draft(k, min_match)
 
     def _earlier(self) -> SuffixAutomaton:
         """All texts so far as earlier ones; the newest of them only, if they are too long."""

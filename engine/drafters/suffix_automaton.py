@@ -12,6 +12,10 @@ from dataclasses import dataclass
 
 SEPARATOR = -1
 """Stands between two texts in ``SuffixAutomaton.tokens``; no id is negative."""
+MIN_MATCH = 1
+"""Default of ``draft.min_match``: a short match drafts few tokens, which bring more than they cost."""
+TOKENS_PER_MATCHED = 3
+"""Tokens drafted at most for each token of the match: the longer the match, the farther the copy is right."""
 LINKS = 32
 """Most suffix links that are followed to note where a run occurred last."""
 
@@ -74,6 +78,21 @@ class SuffixAutomaton:
         while state > 0 and self._follower[state] < 0:
             state = self._link[state]
         return Match(self._length[state], self._follower[state]) if state > 0 else None
+
+    def draft(self, k: int, min_match: int = MIN_MATCH) -> tuple[list[int], str | None]:
+        """Up to k tokens that may follow, and why there are fewer.
+
+        Args:
+            min_match: tokens that must have occurred before.
+        """
+        match = self.match()
+        if match is None or match.length < min_match:
+            return [], "no match"
+        wanted = min(k, TOKENS_PER_MATCHED * match.length)
+        ids = self.copy(match.follower, wanted)
+        if len(ids) < wanted:
+            return ids, "the earlier text ends"
+        return ids, f"match of {match.length}" if wanted < k else None
 
     def copy(self, start: int, k: int) -> list[int]:
         """The k tokens from index ``start`` on, fewer where an earlier text ends.

@@ -14,7 +14,8 @@ from engine.config_tables import DraftConfig
 from engine.context import Message
 from engine.drafters import lookup
 from engine.drafters.base import DrafterContext, Scored
-from engine.drafters.lookup import MIN_MATCH, TOKENS_PER_MATCHED, LookupDrafter, TextIndex
+from engine.drafters.lookup import LookupDrafter, TextIndex
+from engine.drafters.suffix_automaton import MIN_MATCH, TOKENS_PER_MATCHED
 from engine.draws import Draws
 from engine.events import Event, Round, SegmentStarted
 from engine.race import race

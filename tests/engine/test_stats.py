@@ -21,6 +21,7 @@ NAMES = [
         "predicted_speedup",
         "prediction_error",
         "best_k",
+        "why",
         "costs",
         "ttft_ms",
         "draft_ms",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+from support.scripted import make_round
+
 from engine.costs import ROWS, Costs, DraftCost, RoundCost
-from engine.events import Calibrated
+from engine.events import BaselineFinished, Calibrated, EndReason, Round, RunFinished
+from engine.stats import Statistics
 
 T1_MS = 40.0
 """A plain step."""
@@ -33,3 +40,33 @@ def costs(
 
 def calibrated(measured: Costs | None = None, settings_id: int = 1, reason: str = "start") -> Calibrated:
     return Calibrated(0, 0, settings_id, measured or costs(), reason)
+
+
+def statistics_of(
+    rounds: Iterable[Round], measured: Costs | None = None, speedup: float | None = None
+) -> Statistics:
+    """Of rounds that came after a calibration; with a ``speedup``, also after a baseline that makes it."""
+    stats = Statistics(costs=measured)
+    for round_ in rounds:
+        stats.add(round_)
+    if speedup is not None:
+        tokens = stats.tokens
+        stats.set_run(RunFinished(0, 0, EndReason.ROUNDS, "", tokens, 1.0, 1.0, 10.0 * tokens))
+        stats.set_baseline(
+            BaselineFinished(0, 0, tokens, (), 10.0 * tokens * speedup, 1.0, None, None, complete=True)
+        )
+    return stats
+
+
+def drawn_rounds(count: int, k: int, alpha: float, seed: int = 1) -> list[Round]:
+    """Rounds of K drafts, each of them right with chance ``alpha``."""
+    chance = random.Random(seed)
+    return [
+        make_round(number, k, next((at for at in range(k) if chance.random() >= alpha), k))
+        for number in range(1, count + 1)
+    ]
+
+
+def short(round_: Round, asked: int) -> Round:
+    """The round had asked for more drafts than came."""
+    return replace(round_, k=asked)

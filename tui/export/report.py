@@ -9,6 +9,7 @@ from typing import Any
 from engine.event_json import from_json
 from engine.events import (
     BaselineFinished,
+    Calibrated,
     Event,
     Failed,
     LoadFinished,
@@ -135,6 +136,8 @@ class _Builder:
         elif isinstance(event, PlainStep):
             run.steps.append(event)
             run.answer += self._origins.add([(event.piece, Origin.PLAIN)], event.text)
+        elif isinstance(event, Calibrated):
+            run.statistics.set_costs(event.costs)
         elif isinstance(event, RunFinished):
             run.answer += self._origins.finish(event.text)
             run.statistics.set_run(event)

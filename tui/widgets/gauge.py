@@ -117,8 +117,8 @@ class GaugePane(FixedView):
         rows += self._pairs(
             ("TTFT", self._ttft(state.total)),
             ("memory", self._memory_text()),
-            ("predicted", self._absent),
-            ("best K", self._absent),
+            ("predicted", self._predicted(measures)),
+            ("best K", self._absent if measures.best_k is None else str(measures.best_k)),
         )
         rows += self._positions(measures)
         rows.append(self._heading("time a round"))
@@ -256,6 +256,10 @@ class GaugePane(FixedView):
 
     def _ttft(self, measures: Measures) -> str:
         return self._absent if measures.ttft_ms is None else f"{measures.ttft_ms:.0f} ms"
+
+    def _predicted(self, measures: Measures) -> str:
+        speedup = measures.predicted_speedup
+        return self._absent if speedup is None else f"{speedup:.2f}x"
 
     def _memory_text(self) -> str:
         return self._absent if self._memory is None else size(self._memory)
