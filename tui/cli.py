@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.recording import Recorder
     from tui.console import Console
 
-SUBCOMMANDS = ("compare", "export", "models", "paths", "replay", "schema", "verify")
+SUBCOMMANDS = ("compare", "doctor", "export", "models", "paths", "replay", "schema", "verify")
 """First words that are no configuration; a file of such a name is written ./schema."""
 
 WELCOME = """\
@@ -51,6 +51,7 @@ presets:
 
 other commands:
   spec compare  two recordings side by side: measures, first difference
+  spec doctor   what this machine and a pair are good for, and what to change
   spec export   a recording as a page, a report, a table, JSON, or a cast
   spec models   what is on this machine; spec models fetch NAME downloads
   spec paths    where this program keeps its files

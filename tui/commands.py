@@ -1,4 +1,4 @@
-"""The sub-commands that run no model: models, paths, schema; those on recordings have a file of their own."""
+"""The sub-commands that run no model: models, paths, schema; the others have files of their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def run_command(name: str, words: Sequence[str], parser_class: ParserClass) -> i
     """Run one sub-command and return the exit code. Raises SpeculateError."""
     if name in _COMMANDS:
         return _COMMANDS[name](words, parser_class)
+    if name == "doctor":
+        from tui.doctor_command import doctor
+
+        return doctor(words, parser_class)
     from tui import recording_commands
 
     return recording_commands.COMMANDS[name](words, parser_class)
