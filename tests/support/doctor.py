@@ -89,7 +89,7 @@ FACTS = Facts(
 
 
 def facts(**parts: dict[str, Any]) -> Facts:
-    """``FACTS`` with other values: the keyword is the part, "pair", "machine", "torch", "speed" or "facts"."""
+    """``FACTS`` with other values; keyword: the part, "pair", "machine", "torch", "speed" or "facts"."""
     changed = replace(FACTS, **parts.pop("facts", {}))
     return replace(
         changed, **{name: replace(getattr(FACTS, name), **values) for name, values in parts.items()}
