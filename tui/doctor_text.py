@@ -92,7 +92,7 @@ def _machine(facts: Facts) -> Iterator[Row]:
     memory = f"{shown(machine.memory_total)}, {shown(machine.memory_free)} free"
     if machine.memory_limit is not None:
         memory += f", the container may take {shown(machine.memory_limit)}"
-    yield "memory", memory
+    yield "main memory", memory
     load = "" if machine.load is None else f", load {' '.join(f'{value:.2f}' for value in machine.load)}"
     yield "in use", f"{machine.busy:.0%} of the processor{load}"
     if facts.torch is not None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from engine.doctor.facts import FormatSpeed, Speed
+from engine.memory_bandwidth import MemoryReader
 from engine.models.devices import DTYPES
 from engine.models.memory import free_memory
 
@@ -48,8 +49,6 @@ def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
     Args:
         read_bytes: size of the buffer that is read, best that of the weights; None: as much as is sensible.
     """
-    from engine.bench.bandwidth import MemoryReader
-
     most = min(_MOST_READ, free_memory() // _FREE_SHARE)
     reader = MemoryReader(max(_LEAST_READ, min(read_bytes or most, most)), device)
     read_ms = reader.read_ms()

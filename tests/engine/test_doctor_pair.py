@@ -9,7 +9,6 @@ import pytest
 import torch
 from support.tiny import save_folder, second_tokenizer, tiny_model, tiny_tokenizer
 
-from engine.bench.bandwidth import bytes_a_token
 from engine.config import Config
 from engine.doctor.examine import examine
 from engine.doctor.facts import Pair
@@ -17,6 +16,7 @@ from engine.doctor.pair import examine_pair
 from engine.doctor.speed import ROWS, Shape, measure_formats
 from engine.doctor.torch_facts import threads_as, torch_facts
 from engine.doctor.versions import libraries
+from engine.memory_bandwidth import bytes_a_token
 from engine.models import memory
 from engine.models.cache import ENVIRONMENT
 from engine.models.load import load_model
