@@ -43,7 +43,7 @@ def sections(
     for title, rows in parts:
         if rows:
             yield private(title), [line for row in rows for line in _lines(row, width, private)]
-    yield "what to change", [line for text in _advice(facts) for line in _bullet(private(text), width)]
+    yield "what to change", list(_advice(facts, width, private))
 
 
 def _lines(row: Row, width: int, private: Callable[[str], str]) -> list[str]:
@@ -55,10 +55,6 @@ def _lines(row: Row, width: int, private: Callable[[str], str]) -> list[str]:
         subsequent_indent=" " * (_LABEL + 2),
         break_on_hyphens=False,
     )
-
-
-def _bullet(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _program(facts: Facts) -> Iterator[Row]:
@@ -113,14 +109,11 @@ def _speed(facts: Facts) -> Iterator[Row]:
     if speed is None:
         return
     if facts.machine.busy > BUSY:
-        yield "BUSY", "others use the processor: take these figures for a hint at most"
-    yield (
-        "memory reads",
-        f"{speed.bandwidth_gbs:.1f} GB/s on {speed.device}, of {shown(speed.read_bytes)}: {speed.ways}",
-    )
+        yield "BUSY", "others use the processor: these figures are a hint at most"
+    yield "memory reads", f"{speed.bandwidth_gbs:.1f} GB/s on {speed.device}, of {shown(speed.read_bytes)}"
     if not speed.formats:
         return
-    yield "products", "ms for 1 row and for 9 rows by the same matrices"
+    yield "products", f"ms for 1 row and for 9 rows by {speed.matrices}"
     fastest = min(speed.formats, key=lambda found: found.one_ms)
     for found in speed.formats:
         yield found.dtype, _format(found, fastest)
@@ -160,7 +153,8 @@ def _pair(facts: Facts, pair: Pair) -> Iterator[Row]:
         verdict = "fits" if memory.problem is None else "DOES NOT FIT"
         parts = ((memory.weights, "weights"), (memory.cache, "cache"), (memory.working, "room to work in"))
         needed = ", ".join(f"{shown(size)} of {what}" for size, what in parts)
-        yield "needs", f"{needed}; {shown(memory.free)} free on {memory.where}: {verdict}"
+        some = "" if all(model.here for model in pair.models) else "of what is here: "
+        yield "needs", f"{some}{needed}; {shown(memory.free)} free on {memory.where}: {verdict}"
     expected = expectation(facts)
     if expected is not None:
         yield from _expected(facts, pair, expected)
@@ -192,7 +186,9 @@ def _vocabulary(pair: Pair) -> str:
     shared = (
         "" if vocabulary.shared is None else f"; {vocabulary.shared / vocabulary.sizes[0]:.0%} shared as text"
     )
-    return f"{sizes}: they differ{shared}. {vocabulary.difference[0].upper()}{vocabulary.difference[1:]}"
+    # Where it is a problem, the problem says where they differ.
+    where = f": {vocabulary.difference}" if pair.any_tokenizer else ""
+    return f"{sizes}: they differ{shared}{where}"
 
 
 def _expected(facts: Facts, pair: Pair, expected: Expectation) -> Iterator[Row]:
@@ -209,9 +205,18 @@ def _expected(facts: Facts, pair: Pair, expected: Expectation) -> Iterator[Row]:
         yield "c", "about 0: a draft is a search of the text"
     if expected.break_even_alpha is not None:
         formula = "a* = c + r(2) + o - 1, with r(2) taken as 1 and o as 0"
-        yield "break-even", f"alpha {expected.break_even_alpha:.2f} at K = 1: {formula}"
+        never = ", so never," if expected.break_even_alpha >= 1 else ""
+        yield "break-even", f"alpha {expected.break_even_alpha:.2f}{never} at K = 1: {formula}"
 
 
-def _advice(facts: Facts) -> list[str]:
-    told = [f"{advice.do}: {advice.why}." for advice in advise(facts)]
-    return told or ["nothing: no fact above speaks against this setting."]
+def _advice(facts: Facts, width: int, private: Callable[[str], str]) -> Iterator[str]:
+    """Each advice with its reason below it."""
+    told = advise(facts)
+    if not told:
+        yield "  nothing: no fact above speaks against this setting"
+    for advice in told:
+        for text, first in ((advice.do, "  - "), (advice.why, "      ")):
+            rest = "    " if first == "  - " else first
+            yield from textwrap.wrap(
+                private(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+            )

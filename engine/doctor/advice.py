@@ -72,6 +72,15 @@ def other_device(facts: Facts) -> Advice | None:
     return Advice('set run.device = "auto"', f'run.device = "{pair.device_asked}", and here are: {here}')
 
 
+def as_the_error_says(facts: Facts) -> Advice | None:
+    """A model, or its settings, that cannot be used, where the reason comes with a way out."""
+    pair = facts.pair
+    if pair is None or pair.device is None:
+        return None
+    found = [(pair.problem, pair.hint), *((model.problem, model.hint) for model in pair.models)]
+    return next((Advice(hint, problem) for problem, hint in found if problem and hint), None)
+
+
 def use_the_gpu(facts: Facts) -> Advice | None:
     """The processor is asked for where there is a GPU."""
     if facts.pair is None or facts.torch is None or facts.pair.device_asked != "cpu":
@@ -101,7 +110,7 @@ def fetch_models(facts: Facts) -> Advice | None:
     if not missing:
         return None
     commands = "; ".join(dict.fromkeys(f"spec models fetch {model.name}" for model in missing))
-    return Advice(f"fetch: {commands}", "; ".join(map(_not_here, missing)))
+    return Advice(f"run {commands}", "; ".join(map(_not_here, missing)))
 
 
 def _not_here(model: Model) -> str:
@@ -128,7 +137,7 @@ def other_tokenizer(facts: Facts) -> Advice | None:
     if pair is None or pair.vocabulary is None or not pair.vocabulary.difference or pair.any_tokenizer:
         return None
     methods = " or ".join(f'"{name}"' for name, entry in DRAFTERS.items() if entry.any_tokenizer)
-    return Advice(f"set draft.method = {methods}", pair.vocabulary.difference)
+    return Advice(f"set draft.method = {methods}", "drafter and target number their tokens differently")
 
 
 def same_tokenizer(facts: Facts) -> Advice | None:
@@ -247,6 +256,7 @@ def long_drafts(facts: Facts) -> Advice | None:
 RULES: tuple[Rule, ...] = (
     install_again,
     other_device,
+    as_the_error_says,
     torch_for_cuda,
     use_the_gpu,
     fetch_models,

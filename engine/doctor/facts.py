@@ -72,6 +72,8 @@ class Speed:
     """The fastest way of reading it, 1e9 bytes a second."""
     ways: str
     """Every way and its speed."""
+    matrices: str
+    """What the products were of, such as "8 matrices of 2048 x 2048"."""
     formats: tuple[FormatSpeed, ...]
 
     def of(self, dtype: str) -> FormatSpeed | None:
@@ -90,6 +92,8 @@ class Model:
     """Whether loading it fetches and converts nothing."""
     problem: str | None = None
     """Why it cannot run."""
+    hint: str | None = None
+    """What to do about that, where there is something."""
     fetch_bytes: int | None = None
     """Of the download, where it is known."""
     architecture: str = ""
@@ -160,6 +164,8 @@ class Pair:
     memory: Memory | None = None
     problem: str | None = None
     """Why it cannot run, apart from models, vocabularies and memory."""
+    hint: str | None = None
+    """What to do about that, where there is something."""
 
     @property
     def target(self) -> Model:

@@ -33,18 +33,19 @@ def examine_pair(config: Config, name: str) -> Pair:
     Args:
         name: of the configuration, as it was given.
     """
-    run, problem = config.run, None
-    placement: Placement | None
+    run, placement = config.run, None
+    refusal: SpeculateError | None = None
     try:
         placement = place(run.device, run.dtype)
     except ConfigError as error:
-        placement, problem = None, error.message
+        refusal = error
     names = {"target": config.verify.model_name, "drafter": config.draft.model_name}
     found = {role: _found(role, named) for role, named in names.items() if named is not None}
     sources = {role: source for role, (source, _) in found.items() if source is not None}
     estimates, models = _weighed(
         config, sources, {role: model for role, (_, model) in found.items()}, placement
     )
+    refusal = refusal or _refusal(config, sources)
     return Pair(
         config=name,
         method=config.draft.method,
@@ -60,7 +61,8 @@ def examine_pair(config: Config, name: str) -> Pair:
         models=tuple(models.values()),
         vocabulary=_vocabulary(config, sources),
         memory=None if placement is None or not estimates else _memory(config, sources, estimates, placement),
-        problem=problem or _refusal(config, sources),
+        problem=None if refusal is None else refusal.message,
+        hint=None if refusal is None else refusal.hint,
     )
 
 
@@ -69,7 +71,7 @@ def _found(role: str, name: str) -> tuple[Source | None, Model]:
     try:
         source = at_hand(name)
     except SpeculateError as error:
-        return None, replace(model, problem=error.message)
+        return None, replace(model, problem=error.message, hint=error.hint)
     if source is not None:
         return source, replace(model, here=True)
     size = find_builtin(name).download_bytes if name.startswith(PREFIX) else None
@@ -87,7 +89,7 @@ def _weighed(
             if placement is not None:
                 estimates |= memory_estimates(config, {role: source})
         except SpeculateError as error:
-            models[role] = replace(models[role], problem=error.message)
+            models[role] = replace(models[role], problem=error.message, hint=error.hint)
             del sources[role]
             continue
         if placement is not None:
@@ -189,13 +191,13 @@ def _smaller(config: Config, placement: Placement) -> Iterator[tuple[str, Config
         yield 'draft.method = "lookup"', changed("draft", method="lookup", model_name=None, quantize="none")
 
 
-def _refusal(config: Config, sources: dict[str, Source]) -> str | None:
-    """Why the target's own generation settings stand against it."""
+def _refusal(config: Config, sources: dict[str, Source]) -> SpeculateError | None:
+    """What the target's own generation settings say against it."""
     if "target" not in sources:
         return None
     greedy = config.verify.verify_strategy == "greedy_match"
     try:
         check_generation_config(sources["target"].folder, config.sampling, greedy=greedy)
     except SpeculateError as error:
-        return error.message
+        return error
     return None

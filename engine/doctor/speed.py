@@ -32,10 +32,8 @@ class Shape:
     count: int
     """So many that they do not stay in a small cache together."""
 
-    @property
-    def bytes(self) -> int:
-        """In float32."""
-        return 4 * self.d * self.d * self.count
+    def __str__(self) -> str:
+        return f"{self.count} matrices of {self.d} x {self.d}"
 
 
 ON_CPU = Shape(2048, 8)
@@ -56,7 +54,7 @@ def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
     del reader  # its memory is the matrices' now
     shape = ON_CPU if device.type == "cpu" else ON_GPU
     formats = measure_formats(device, shape)
-    return Speed(str(device), size, size / read_ms / 1e6, ways, formats)
+    return Speed(str(device), size, size / read_ms / 1e6, ways, str(shape), formats)
 
 
 @torch.inference_mode()

@@ -48,6 +48,18 @@ CASES: list[tuple[Rule, Facts, str, str]] = [
         'run.device = "cuda:1", and here are: cpu, cuda:0',
     ),
     (
+        advice.as_the_error_says,
+        facts(pair={"models": (TARGET, replace(DRAFTER, problem="it is damaged", hint="copy it again"))}),
+        "copy it again",
+        "it is damaged",
+    ),
+    (
+        advice.as_the_error_says,
+        facts(pair={"problem": "it asks for beams", "hint": "set sampling.generation_config = false"}),
+        "generation_config = false",
+        "it asks for beams",
+    ),
+    (
         advice.use_the_gpu,
         facts(pair={"device_asked": "cpu"}, torch={"devices": (CPU, GPU)}),
         'run.device = "auto"',
@@ -70,7 +82,7 @@ CASES: list[tuple[Rule, Facts, str, str]] = [
         advice.other_tokenizer,
         facts(pair={"vocabulary": OTHER_VOCABULARY}),
         'draft.method = "slem" or "tli"',
-        "from token id 7 on",
+        "number their tokens differently",
     ),
     (
         advice.same_tokenizer,

@@ -41,6 +41,7 @@ SPEED = Speed(
     read_bytes=200_000_000,
     bandwidth_gbs=20.0,
     ways="20.0 (dot), 15.0 (sum)",
+    matrices="8 matrices of 2048 x 2048",
     formats=(FormatSpeed("float32", 8.0, 20.0), FormatSpeed("bfloat16", 4.0, 4.4)),
 )
 TARGET = Model(
