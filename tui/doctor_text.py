@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from engine.doctor.advice import BUSY, advise
+from engine.doctor.advice import advise
 from engine.doctor.expectation import Expectation, expectation
 from engine.doctor.facts import Facts, FormatSpeed, Model, Pair
+from engine.doctor.machine_rules import BUSY
 from engine.models.memory import shown
 from tui.model_list import ModelEntry
 

@@ -210,3 +210,13 @@ class Facts:
         """What makes the program unusable with this configuration."""
         found = () if self.torch_problem is None else (self.torch_problem,)
         return found if self.pair is None else (*found, *self.pair.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to do."""
+
+    do: str
+    """With the key or command in full."""
+    why: str
+    """The fact that it follows from."""

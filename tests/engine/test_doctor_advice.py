@@ -16,7 +16,8 @@ from support.doctor import (
     facts,
 )
 
-from engine.doctor import advice
+from engine.doctor import machine_rules as on_machine
+from engine.doctor import pair_rules as on_pair
 from engine.doctor.advice import RULES, Rule, advise
 from engine.doctor.expectation import break_even_alpha, expectation
 from engine.doctor.facts import Facts, FormatSpeed, Library
@@ -28,7 +29,7 @@ FULL = replace(MEMORY, free=100_000_000, problem="not enough memory", ways=('ver
 
 CASES: list[tuple[Rule, Facts, str, str]] = [
     (
-        advice.install_again,
+        on_machine.install_again,
         replace(
             FACTS, torch=None, pair=None, speed=None, torch_problem="a library cannot be imported: no torch"
         ),
@@ -36,102 +37,117 @@ CASES: list[tuple[Rule, Facts, str, str]] = [
         "no torch",
     ),
     (
-        advice.other_versions,
+        on_machine.other_versions,
         facts(facts={"libraries": (Library("torch", "2.12.1", "2.13.0"), Library("gguf", None, "0.19.0"))}),
         "pip install -c constraints.txt",
         "torch 2.12.1, not 2.13.0, gguf missing, not 0.19.0",
     ),
     (
-        advice.other_device,
+        on_pair.other_device,
         facts(pair={"device_asked": "cuda:1", "device": None}, torch={"devices": (CPU, GPU)}),
         'run.device = "auto"',
         'run.device = "cuda:1", and here are: cpu, cuda:0',
     ),
     (
-        advice.as_the_error_says,
+        on_pair.as_the_error_says,
         facts(pair={"models": (TARGET, replace(DRAFTER, problem="it is damaged", hint="copy it again"))}),
         "copy it again",
         "it is damaged",
     ),
     (
-        advice.as_the_error_says,
+        on_pair.as_the_error_says,
         facts(pair={"problem": "it asks for beams", "hint": "set sampling.generation_config = false"}),
         "generation_config = false",
         "it asks for beams",
     ),
     (
-        advice.use_the_gpu,
+        on_pair.use_the_gpu,
         facts(pair={"device_asked": "cpu"}, torch={"devices": (CPU, GPU)}),
         'run.device = "auto"',
         "A GPU, compute capability 9.0",
     ),
-    (advice.torch_for_cuda, facts(torch={"nvidia_driver": True}), "--extra cu128", "built without CUDA"),
     (
-        advice.fetch_models,
+        on_machine.torch_for_cuda,
+        facts(torch={"nvidia_driver": True}),
+        "--extra cu128",
+        "built without CUDA",
+    ),
+    (
+        on_pair.fetch_models,
         facts(pair={"models": (MISSING, DRAFTER)}),
         "spec models fetch org/target",
         "the target is not on this machine yet, a download of 93 MB",
     ),
     (
-        advice.room_on_disk,
+        on_pair.room_on_disk,
         facts(pair={"models": (MISSING,)}, facts={"cache_free": 300_000_000}),
         "NAIVE_SPECULATE_CACHE",
-        "300 MB free there, about 558 MB needed",
+        "300 MB free there, about 744 MB needed",
     ),
     (
-        advice.other_tokenizer,
+        on_pair.other_tokenizer,
         facts(pair={"vocabulary": OTHER_VOCABULARY}),
         'draft.method = "slem" or "tli"',
         "number their tokens differently",
     ),
     (
-        advice.same_tokenizer,
+        on_pair.same_tokenizer,
         facts(pair={"method": "slem", "any_tokenizer": True}),
         'draft.method = "model"',
         '"slem" only adds work',
     ),
     (
-        advice.fit_memory,
+        on_pair.fit_memory,
         facts(pair={"memory": FULL}),
         'set verify.quantize = "int8"',
         "does not fit: about 337 MB needed on this machine, 100 MB free",
     ),
     (
-        advice.fit_memory,
+        on_pair.fit_memory,
         facts(pair={"memory": replace(FULL, ways=())}),
         "use a smaller model",
         "does not fit",
     ),
-    (advice.fit_memory, facts(pair={"memory": replace(MEMORY, free=400_000_000)}), "max_new_tokens", "tight"),
     (
-        advice.faster_format,
+        on_pair.fit_memory,
+        facts(pair={"memory": replace(MEMORY, free=400_000_000)}),
+        "max_new_tokens",
+        "tight",
+    ),
+    (
+        on_pair.faster_format,
         facts(pair={"dtype": "float32", "dtype_asked": "float32"}),
         'set run.dtype = "bfloat16"',
         "of one row are 2.0x as fast in it here as in float32, of nine rows 4.5x",
     ),
     (
-        advice.threads,
+        on_machine.threads,
         facts(torch={"threads": 8}, pair={"threads_asked": 8}),
         "set run.threads = 4",
         "8 threads (run.threads = 8), and 4 cores can be used",
     ),
     (
-        advice.threads,
+        on_machine.threads,
         facts(torch={"threads": 1}, machine={"thread_variables": (("OMP_NUM_THREADS", "1"),)}),
         "set run.threads = 4, or unset OMP_NUM_THREADS",
         "1 thread (OMP_NUM_THREADS=1), and 4 cores can be used",
     ),
-    (advice.threads, facts(machine={"core_quota": 1.5}), "set run.threads = 2", "and 2 cores can be used"),
-    (advice.busy_machine, facts(machine={"busy": 0.6}), "before you believe a timing", "60%"),
     (
-        advice.dear_drafter,
+        on_machine.threads,
+        facts(machine={"core_quota": 1.5}),
+        "set run.threads = 2",
+        "and 2 cores can be used",
+    ),
+    (on_machine.busy_machine, facts(machine={"busy": 0.6}), "before you believe a timing", "60%"),
+    (
+        on_pair.dear_drafter,
         facts(pair={"models": (TARGET, LARGE)}),
         'draft.method = "lookup"',
         "0.60 of a plain step, so one draft a round pays only where alpha is above 0.60",
     ),
-    (advice.dear_drafter, facts(pair={"models": (TARGET, TWIN)}), "smaller drafter", "no draft pays"),
+    (on_pair.dear_drafter, facts(pair={"models": (TARGET, TWIN)}), "smaller drafter", "no draft pays"),
     (
-        advice.long_drafts,
+        on_pair.long_drafts,
         facts(pair={"dtype": "float32", "num_draft_tokens": 8}),
         "draft.num_draft_tokens",
         "nine rows take 2.5x as long as of one in float32",
@@ -166,33 +182,36 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
     ("rule", "found"),
     [
         # a driver, and a torch that can use it
-        (advice.torch_for_cuda, facts(torch={"nvidia_driver": True, "cuda_build": "12.8"})),
+        (on_machine.torch_for_cuda, facts(torch={"nvidia_driver": True, "cuda_build": "12.8"})),
         # auto takes the GPU by itself
-        (advice.use_the_gpu, facts(torch={"devices": (CPU, GPU)})),
+        (on_pair.use_the_gpu, facts(torch={"devices": (CPU, GPU)})),
         # a model that cannot be used is not worth fetching
-        (advice.fetch_models, facts(pair={"models": (replace(MISSING, problem="damaged"),)})),
+        (on_pair.fetch_models, facts(pair={"models": (replace(MISSING, problem="damaged"),)})),
         # slem takes this drafter
-        (advice.other_tokenizer, facts(pair={"vocabulary": OTHER_VOCABULARY, "any_tokenizer": True})),
+        (on_pair.other_tokenizer, facts(pair={"vocabulary": OTHER_VOCABULARY, "any_tokenizer": True})),
         # faster by less than a short measurement can tell
         (
-            advice.faster_format,
+            on_pair.faster_format,
             facts(speed={"formats": (FormatSpeed("bfloat16", 4.0, 4.0), FormatSpeed("float16", 3.5, 4.0))}),
         ),
         # faster for a plain step, slower for rounds
         (
-            advice.faster_format,
+            on_pair.faster_format,
             facts(speed={"formats": (FormatSpeed("bfloat16", 4.0, 4.0), FormatSpeed("float16", 2.0, 9.0))}),
         ),
         # measured on another device than the pair's
-        (advice.faster_format, facts(pair={"dtype": "float32"}, speed={"device": "cuda:0"})),
+        (on_pair.faster_format, facts(pair={"dtype": "float32"}, speed={"device": "cuda:0"})),
         # measured while others kept the processor busy
-        (advice.faster_format, facts(pair={"dtype": "float32"}, machine={"busy": 0.5})),
-        (advice.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": 8}, machine={"busy": 0.5})),
+        (on_pair.faster_format, facts(pair={"dtype": "float32"}, machine={"busy": 0.5})),
+        (
+            on_pair.long_drafts,
+            facts(pair={"dtype": "float32", "num_draft_tokens": 8}, machine={"busy": 0.5}),
+        ),
         # short drafts, and a K that adapts
-        (advice.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": 4})),
-        (advice.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": "auto"})),
+        (on_pair.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": 4})),
+        (on_pair.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": "auto"})),
         # threads of the processor say nothing about a GPU
-        (advice.threads, facts(torch={"threads": 8}, pair={"device": "cuda:0"})),
+        (on_machine.threads, facts(torch={"threads": 8}, pair={"device": "cuda:0"})),
     ],
 )
 def test_a_rule_is_silent_where_its_fact_is_missing(rule: Rule, found: Facts) -> None:
