@@ -13,12 +13,12 @@ from engine.models.builtin import PREFIX, find_builtin
 from engine.models.devices import Placement, dtype_name, place
 from engine.models.folder import architecture_of
 from engine.models.generation_config import check_generation_config
-from engine.models.load import Source, at_hand
+from engine.models.load import Source, at_hand, estimate
 from engine.models.local import load_config, load_tokenizer
 from engine.models.memory import WORKING_BYTES, Estimate, cached_numbers, check_fits, free_on
 from engine.models.shared_tokens import shared_tokens
 from engine.models.token_text import TokenText, compare_vocabularies
-from engine.preparing import are_twins, memory_estimates, quantize_of
+from engine.preparing import memory_estimates, quantize_of
 from engine.registry import DRAFTERS
 
 _BITS = ("none", "int8", "int4")
@@ -81,27 +81,29 @@ def _found(role: str, name: str) -> tuple[Source | None, Model]:
 def _weighed(
     config: Config, sources: dict[str, Source], models: dict[str, Model], placement: Placement | None
 ) -> tuple[dict[str, Estimate], dict[str, Model]]:
-    """Estimates of the models that are here, and the models with what their files tell."""
-    estimates: dict[str, Estimate] = {}
+    """Estimates of what is here and can run, and the models with what their files tell.
+
+    Models that cannot be read go from ``sources``.
+    """
     for role, source in list(sources.items()):
         try:
             described = _described(models[role], source)
             if placement is not None:
-                estimates |= memory_estimates(config, {role: source})
+                described = _held(described, source, config, placement)
         except SpeculateError as error:
-            models[role] = replace(models[role], problem=error.message, hint=error.hint)
+            described = replace(models[role], problem=error.message, hint=error.hint)
             del sources[role]
-            continue
-        if placement is not None:
-            weights, item = estimates[role].weights, placement.dtype.itemsize
-            read = _bytes_a_token(source, weights, item)
-            described = replace(
-                described, weights=weights, bytes_a_token=read, quantize=quantize_of(config, role)
-            )
         models[role] = described
-    if placement is not None and {"target", "drafter"} <= estimates.keys() and are_twins(config):
-        estimates = memory_estimates(config, sources)  # their weights are held once
-    return estimates, models
+    return {} if placement is None else memory_estimates(config, sources), models
+
+
+def _held(model: Model, source: Source, config: Config, placement: Placement) -> Model:
+    """The model with its bytes as they will be in memory."""
+    quantize = quantize_of(config, model.role)
+    run = config.run
+    weights = estimate(source, device=run.device, dtype=run.dtype, tokens=1, quantize=quantize).weights
+    read = _bytes_a_token(source, weights, placement.dtype.itemsize)
+    return replace(model, weights=weights, bytes_a_token=read, quantize=quantize)
 
 
 def _described(model: Model, source: Source) -> Model:

@@ -99,8 +99,6 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
     real = path.resolve()
     digest = sha256_of(real, on_progress, cancelled)
     note = _note(real)
-    if note is None:
-        return digest
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         temporary = note.with_name(f"{note.name}.{os.getpid()}")
@@ -113,21 +111,20 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
 
 
 def noted_sha256(path: Path) -> str | None:
-    """SHA-256 of a file if it is known without reading the file."""
+    """SHA-256 of a file that is small, or whose hash was computed before; None for any other."""
     real = path.resolve()
     if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
         return real.name
-    note = _note(real)
+    if real.stat().st_size < _NOTED_BYTES:
+        return sha256_of(real)
     try:
-        return None if note is None else note.read_text(encoding="ascii")
+        return _note(real).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _note(real: Path) -> Path | None:
-    """Where the hash of a file is kept; None for one that is small."""
+def _note(real: Path) -> Path:
+    """Where the hash of a file is kept."""
     state = real.stat()
-    if state.st_size < _NOTED_BYTES:
-        return None
     key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
     return cache_dir() / "hashes" / key

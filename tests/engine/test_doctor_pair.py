@@ -100,6 +100,8 @@ def test_the_target_as_its_own_drafter_is_held_once(target: str) -> None:
     assert twin.memory is not None and alone.memory is not None
     assert twin.memory.weights == alone.memory.weights
     assert twin.memory.cache == 2 * alone.memory.cache
+    assert twin.drafter is not None
+    assert twin.drafter.bytes_a_token == twin.target.bytes_a_token != 0  # it reads them all the same
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_what_is_not_here_is_told_and_not_fetched(
 
 def test_a_gguf_file_that_was_never_converted_stays_so(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
-    file.write_bytes(b"GGUF" + bytes(100))
+    file.write_bytes(b"GGUF" + bytes(5 << 20))  # large enough for its hash to be kept
     pair = examined(asked(str(file)))
     assert not pair.target.here and pair.problems == ()
     assert not (tmp_path / "cache").exists()

@@ -49,6 +49,8 @@ def test_the_first_version(tmp_path: Path, controllers: str) -> None:
     assert memory_limit(root, own) == 1_000_000_000
     written(root / "cpu" / "box" / "cpu.cfs_quota_us", "-1\n")
     assert core_quota(root, own) is None
+    (root / "memory" / "box" / "memory.limit_in_bytes").unlink()
+    assert memory_limit(root, own) is None
 
 
 def test_damaged_files_are_no_limits(tmp_path: Path) -> None:
