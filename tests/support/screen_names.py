@@ -27,6 +27,9 @@ from tui.summary import GLOSSARY, RunFacts, json_line, summary_rows
 from tui.widgets.gauge import GaugePane
 from tui.widgets.rows import Row
 
+COSTS = Costs(
+    700, 17.9, 1.2, (RoundCost(1, 17.9, 1.4), RoundCost(9, 21.6, 1.6)), (DraftCost("", 1, 0.1),), 900.0
+)
 _LABELS = ("lines--dim", "lines--strong")
 """Styles of the gauge's labels and headings."""
 _A_NAME = re.compile(r"[A-Za-z]")
@@ -40,6 +43,7 @@ def _summary() -> Iterator[str]:
     """Of a run with everything there is to tell, and of one without."""
     facts = RunFacts(TARGET, DRAFTER, settings(), None, ended(8), threads=2)
     statistics = Statistics()
+    statistics.set_costs(COSTS)
     for number in range(1, 5):
         statistics.add(make_round(number, 3, number % 4))
     statistics.set_run(ended(statistics.tokens))
@@ -94,7 +98,8 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "the gauge": _gauge,
     "a comparison": lambda: (*LABELS.values(), "drafts", "difference is"),
     "columns of a CSV": lambda: COLUMNS,
-    "costs": lambda: _names_of(Costs, RoundCost, DraftCost),
+    "costs in a recording": lambda: _names_of(Costs, RoundCost, DraftCost),
+    "costs in --json": COSTS.as_dict,
     "the doctor": _doctor,
     "the doctor's --json": lambda: _names_of(Expectation),
 }
