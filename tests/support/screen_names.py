@@ -25,6 +25,7 @@ from tui.doctor_text import sections
 from tui.export.tables import COLUMNS
 from tui.summary import GLOSSARY, RunFacts, json_line, summary_rows
 from tui.widgets.gauge import GaugePane
+from tui.widgets.inspector import InspectorPane
 from tui.widgets.rows import Row
 
 COSTS = Costs(
@@ -36,6 +37,7 @@ _A_NAME = re.compile(r"[A-Za-z]")
 _NO_FIGURES = ("program", "models on this machine", "what to change")
 """Sections of the doctor without names of figures."""
 _LABELLED = re.compile(r"  (\S.*?)  ")
+_BEFORE_A_NUMBER = re.compile(r"(?<![\w/])([A-Za-z/]+) +\d")
 _COLUMN_HEADS = re.compile(r"\s{2,}")
 
 
@@ -70,6 +72,25 @@ def _gauge() -> list[str]:
     return found
 
 
+def _inspector() -> list[str]:
+    """Of what stands before a number in the inspector."""
+    found: list[str] = []
+
+    async def scenario() -> None:
+        async with shown(InspectorPane(), (60, 40)) as (pane, pilot, _):
+            round_ = make_round(1, 3, 1)
+            drafts = tuple(replace(draft, h=0.5, q_top=()) for draft in round_.drafts)
+            pane.show(with_rounds([replace(round_, drafts=drafts, p_top=())]))
+            await pilot.pause()
+            title, *rows = (row.text for row in pane.make_rows())
+            numbers = [each.startswith("q ") for each in rows].index(True)  # below the sentence
+            for text in (title, *rows[numbers:]):
+                found.extend(_BEFORE_A_NUMBER.findall(text))
+
+    run(scenario)
+    return found
+
+
 def _labels(rows: Iterable[Row]) -> Iterator[str]:
     for piece in (piece for row in rows for piece in row.pieces if piece.style in _LABELS):
         for text in _COLUMN_HEADS.split(piece.text.strip()):
@@ -96,6 +117,7 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "the glossary": lambda: GLOSSARY,
     "the summary": _summary,
     "the gauge": _gauge,
+    "the inspector": _inspector,
     "a comparison": lambda: (*LABELS.values(), "drafts", "difference is"),
     "columns of a CSV": lambda: COLUMNS,
     "costs in a recording": lambda: _names_of(Costs, RoundCost, DraftCost),
