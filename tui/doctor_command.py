@@ -55,7 +55,7 @@ def doctor(words: Sequence[str], parser_class: ParserClass) -> int:
             output.styled(title, "1") + "\n" + "".join(f"{visible(line, '')}\n" for line in lines) + "\n"
         )
     if options.json:
-        output.write(without_home(json.dumps(as_dict(facts, models), allow_nan=False)) + "\n")
+        output.write(json.dumps(_private(as_dict(facts, models)), allow_nan=False) + "\n")
     return 1 if facts.problems else 0
 
 
@@ -96,6 +96,15 @@ def without_home(text: str) -> str:
     """The text with the user's own folder as "~": a report that is passed on should not name the user."""
     home = str(Path.home())
     return text if home == "/" else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
+
+
+def _private(value: Any) -> Any:
+    """JSON values with every text in them made private, before any of its letters becomes an escape."""
+    if isinstance(value, str):
+        return without_home(value)
+    if isinstance(value, dict):
+        return {name: _private(each) for name, each in value.items()}
+    return [_private(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _terminal(output: Output) -> str:

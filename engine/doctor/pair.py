@@ -72,6 +72,8 @@ def _found(role: str, name: str) -> tuple[Source | None, Model]:
         source = at_hand(name)
     except SpeculateError as error:
         return None, replace(model, problem=error.message, hint=error.hint)
+    except OSError as error:
+        return None, replace(model, problem=f"{name} cannot be read: {error.strerror or error}")
     if source is not None:
         return source, replace(model, here=True)
     size = find_builtin(name).download_bytes if name.startswith(PREFIX) else None

@@ -156,6 +156,14 @@ def test_a_damaged_model_is_told(target: str, tmp_path: Path) -> None:
     assert pair.problems == (pair.drafter.problem,)
 
 
+def test_a_folder_that_may_not_be_read_is_told(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("engine.doctor.pair.at_hand", refuse)
+    assert examined(asked(target)).problems == (f"{target} cannot be read: Permission denied",)
+
+
 def test_too_little_memory_names_the_keys_that_help(
     target: str, drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
