@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Machine:
     load: tuple[float, float, float] | None
     """Processes that ran or waited, over 1, 5 and 15 minutes; None where the system does not tell."""
     busy: float
-    """Share of all cores that was in use while this program waited, 0..1."""
+    """Share of all cores that others used while this program waited, 0..1."""
     thread_variables: tuple[tuple[str, str], ...]
     """Environment variables that set the number of threads."""
 
@@ -57,7 +58,9 @@ def read_machine(watch_s: float = 0.3) -> Machine:
     """
     import psutil
 
-    busy = psutil.cpu_percent(watch_s) / 100
+    others = Others()
+    time.sleep(watch_s)
+    busy = others.share()
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
     logical = psutil.cpu_count() or os.cpu_count() or 1
     return Machine(
@@ -74,6 +77,29 @@ def read_machine(watch_s: float = 0.3) -> Machine:
         busy=busy,
         thread_variables=tuple((name, os.environ[name]) for name in names if os.environ.get(name)),
     )
+
+
+class Others:
+    """What other programs use of the processor, from its making on."""
+
+    def __init__(self) -> None:
+        self._before = _seconds()
+
+    def share(self) -> float:
+        """Share of all cores, 0..1."""
+        busy, idle, own = (after - before for after, before in zip(_seconds(), self._before, strict=True))
+        return min(max((busy - own) / (busy + idle), 0.0), 1.0) if busy + idle > 0 else 0.0
+
+
+def _seconds() -> tuple[float, float, float]:
+    """Processor time since the start, over all cores: in use, idle, and used by this process."""
+    import psutil
+
+    times, own = psutil.cpu_times(), psutil.Process().cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    # Linux counts the time of guests in that of users too.
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return sum(times) - idle - guests, idle, own.user + own.system
 
 
 def processor_name() -> str:

@@ -91,7 +91,7 @@ def _machine(facts: Facts) -> Iterator[Row]:
         memory += f", the container may take {shown(machine.memory_limit)}"
     yield "main memory", memory
     load = "" if machine.load is None else f", load {' '.join(f'{value:.2f}' for value in machine.load)}"
-    yield "in use", f"{machine.busy:.0%} of the processor{load}"
+    yield "in use", f"{machine.busy:.0%} of the processor by others{load}"
     if facts.torch is not None:
         set_by = "".join(f", {name}={value}" for name, value in machine.thread_variables)
         threads = f"{facts.torch.threads} for torch, {machine.useful_threads} can run at once"
@@ -109,8 +109,8 @@ def _speed(facts: Facts) -> Iterator[Row]:
     speed = facts.speed
     if speed is None:
         return
-    if facts.machine.busy > BUSY:
-        yield "BUSY", "others use the processor: these figures are a hint at most"
+    if facts.busy > BUSY:
+        yield "BUSY", f"others used {facts.busy:.0%} of the processor: a hint at most"
     yield "memory reads", f"{speed.bandwidth_gbs:.1f} GB/s on {speed.device}, of {shown(speed.read_bytes)}"
     if not speed.formats:
         return

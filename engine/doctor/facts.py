@@ -75,6 +75,8 @@ class Speed:
     matrices: str
     """What the products were of, such as "8 matrices of 2048 x 2048"."""
     formats: tuple[FormatSpeed, ...]
+    others: float = 0.0
+    """Share of all cores that other programs used meanwhile, 0..1."""
 
     def of(self, dtype: str) -> FormatSpeed | None:
         """The speed in a number format, if it was measured."""
@@ -204,6 +206,11 @@ class Facts:
     speed: Speed | None = None
     """None where nothing was measured."""
     pair: Pair | None = None
+
+    @property
+    def busy(self) -> float:
+        """Share of all cores that others used, before or while something was measured."""
+        return max(self.machine.busy, 0.0 if self.speed is None else self.speed.others)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -54,10 +54,9 @@ def _counted(number: int, noun: str) -> str:
 
 def busy_machine(facts: Facts) -> Advice | None:
     """Others use the processor."""
-    machine = facts.machine
-    if machine.busy <= BUSY:
+    if facts.busy <= BUSY:
         return None
     return Advice(
         "stop what else runs here before you believe a timing",
-        f"{machine.busy:.0%} of the processor was in use while this program waited",
+        f"other programs used {facts.busy:.0%} of the processor meanwhile",
     )

@@ -133,7 +133,7 @@ def faster_format(facts: Facts) -> Advice | None:
 def _believable_speed(facts: Facts) -> Speed | None:
     """What was measured on the pair's device, unless others kept it busy meanwhile."""
     pair, speed = facts.pair, facts.speed
-    if pair is None or speed is None or pair.device != speed.device or facts.machine.busy > BUSY:
+    if pair is None or speed is None or pair.device != speed.device or facts.busy > BUSY:
         return None
     return speed
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from engine.doctor.facts import FormatSpeed, Speed
+from engine.machine import Others
 from engine.memory_bandwidth import MemoryReader
 from engine.models.devices import DTYPES
 from engine.models.memory import free_memory
@@ -47,6 +48,7 @@ def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
     Args:
         read_bytes: size of the buffer that is read, best that of the weights; None: as much as is sensible.
     """
+    others = Others()
     most = min(_MOST_READ, free_memory() // _FREE_SHARE)
     reader = MemoryReader(max(_LEAST_READ, min(read_bytes or most, most)), device)
     read_ms = reader.read_ms()
@@ -54,7 +56,7 @@ def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
     del reader  # its memory is the matrices' now
     shape = ON_CPU if device.type == "cpu" else ON_GPU
     formats = measure_formats(device, shape)
-    return Speed(str(device), size, size / read_ms / 1e6, ways, str(shape), formats)
+    return Speed(str(device), size, size / read_ms / 1e6, ways, str(shape), formats, others.share())
 
 
 @torch.inference_mode()

@@ -138,7 +138,8 @@ CASES: list[tuple[Rule, Facts, str, str]] = [
         "set run.threads = 2",
         "and 2 cores can be used",
     ),
-    (on_machine.busy_machine, facts(machine={"busy": 0.6}), "before you believe a timing", "60%"),
+    (on_machine.busy_machine, facts(speed={"others": 0.4}), "before you believe a timing", "used 40%"),
+    (on_machine.busy_machine, facts(machine={"busy": 0.6}), "before you believe a timing", "used 60%"),
     (
         on_pair.dear_drafter,
         facts(pair={"models": (TARGET, LARGE)}),
@@ -207,6 +208,7 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
             on_pair.long_drafts,
             facts(pair={"dtype": "float32", "num_draft_tokens": 8}, machine={"busy": 0.5}),
         ),
+        (on_pair.faster_format, facts(pair={"dtype": "float32"}, speed={"others": 0.5})),
         # short drafts, and a K that adapts
         (on_pair.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": 4})),
         (on_pair.long_drafts, facts(pair={"dtype": "float32", "num_draft_tokens": "auto"})),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from engine.machine import core_quota, memory_limit, processor_name, read_machine
+from engine.machine import Others, _seconds, core_quota, memory_limit, processor_name, read_machine
 
 
 def written(path: Path, text: str) -> None:
@@ -59,6 +60,22 @@ def test_damaged_files_are_no_limits(tmp_path: Path) -> None:
     (tmp_path / "root" / "memory.max").write_bytes(b"\xff\xfe")
     assert core_quota(tmp_path / "root", own) is None
     assert memory_limit(tmp_path / "root", own) is None
+
+
+def test_what_others_use_is_what_is_busy_but_for_ourselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([(100.0, 900.0, 50.0), (104.0, 904.0, 51.0), (104.0, 904.0, 51.0), (104.0, 905.0, 53.0)])
+    monkeypatch.setattr("engine.machine._seconds", lambda: next(seconds))
+    assert Others().share() == pytest.approx(3 / 8)  # 4 s busy, 1 s of them ours, 4 s idle
+    assert Others().share() == 0  # clocks of different steps must not make less than nothing
+
+
+def test_our_own_work_is_not_of_others() -> None:
+    others, end = Others(), time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    busy, idle, own = (now - then for now, then in zip(_seconds(), others._before, strict=True))
+    assert own >= 0.25
+    assert others.share() <= (busy - 0.2) / (busy + idle)
 
 
 def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
