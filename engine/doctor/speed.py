@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -34,12 +33,13 @@ class Shape:
     """So many that they do not stay in a small cache together."""
 
     def __str__(self) -> str:
-        return f"{self.count} matrices of {self.d} x {self.d}"
+        number = "a matrix" if self.count == 1 else f"{self.count} matrices"
+        return f"{number} of {self.d} x {self.d}"
 
 
 ON_CPU = Shape(2048, 8)
-ON_GPU = Shape(8192, 2)
-"""Large, so that a product takes longer than launching it."""
+ON_GPU = Shape(12288, 1)
+"""So large that a product takes longer than launching it."""
 
 
 def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
@@ -63,45 +63,41 @@ def measure_speed(device: torch.device, read_bytes: int | None) -> Speed:
 def measure_formats(device: torch.device, shape: Shape) -> tuple[FormatSpeed, ...]:
     """Times of products in every number format that the device can multiply, taken in turns.
 
-    The least of each: what others do on the machine only ever adds to it.
+    The least of each product by itself: what others do on the machine only ever adds to it.
     """
-    products = {name: made for name in DTYPES if (made := _products(DTYPES[name], device, shape)) is not None}
-    times: dict[tuple[str, int], list[float]] = {(name, rows): [] for name in products for rows in ROWS}
+    operands = {name: made for name in DTYPES if (made := _operands(DTYPES[name], device, shape)) is not None}
+    least = {(name, rows): [float("inf")] * shape.count for name in operands for rows in ROWS}
     for _ in range(_REPEATS):
-        for (name, rows), found in times.items():
-            found.append(_timed(products[name][rows], device))
-    least = {key: min(found) for key, found in times.items()}
-    return tuple(FormatSpeed(name, *(least[name, rows] for rows in ROWS)) for name in products)
+        for (name, rows), found in least.items():
+            inputs, matrices = operands[name]
+            for at, matrix in enumerate(matrices):
+                found[at] = min(found[at], _product_ms(inputs[rows], matrix))
+    return tuple(FormatSpeed(name, *(sum(least[name, rows]) for rows in ROWS)) for name in operands)
 
 
-def _products(
+def _operands(
     dtype: torch.dtype, device: torch.device, shape: Shape
-) -> dict[int, Callable[[], list[Tensor]]] | None:
-    """For each number of rows what multiplies them by all the matrices, warm; None where that cannot be."""
+) -> tuple[dict[int, Tensor], list[Tensor]] | None:
+    """Rows by their number, (rows, d), and matrices, (d, d), multiplied once; None where that cannot be."""
     try:
+        inputs = {rows: torch.ones(rows, shape.d, dtype=dtype, device=device) for rows in ROWS}
         matrices = [
             torch.full((shape.d, shape.d), 0.01, dtype=dtype, device=device) for _ in range(shape.count)
         ]
-        inputs = {rows: torch.ones(rows, shape.d, dtype=dtype, device=device) for rows in ROWS}
         for x in inputs.values():
-            linear(x, matrices[0])
-    except (RuntimeError, TypeError):  # this device has no such numbers
+            for matrix in matrices:
+                linear(x, matrix)
+        _wait(device)
+    except (RuntimeError, TypeError):  # this device has no such numbers, or no room for them
         return None
-
-    def of(x: Tensor) -> Callable[[], list[Tensor]]:
-        return lambda: [linear(x, matrix) for matrix in matrices]
-
-    made = {rows: of(x) for rows, x in inputs.items()}
-    for multiply in made.values():
-        multiply()
-    return made
+    return inputs, matrices
 
 
-def _timed(work: Callable[[], list[Tensor]], device: torch.device) -> float:
-    _wait(device)
+def _product_ms(x: Tensor, matrix: Tensor) -> float:
+    _wait(x.device)
     start = time.perf_counter_ns()
-    work()
-    _wait(device)
+    linear(x, matrix)
+    _wait(x.device)
     return (time.perf_counter_ns() - start) / 1e6
 
 
