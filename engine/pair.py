@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +22,7 @@ from engine.draws import Draws
 from engine.errors import ConfigError, OutOfMemory
 from engine.events import Divergence, Settings
 from engine.kv_cache import KVCache
+from engine.machine import processor_name
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
@@ -206,7 +206,7 @@ class Pair:
             },
             "machine": {
                 "system": platform.system(),
-                "processor": _processor(),
+                "processor": processor_name(),
                 "threads": self.threads,
                 "device": self.target.info.device,
                 "dtype": self.target.info.dtype,
@@ -329,11 +329,3 @@ _OUT_OF_MEMORY = (
     "memory ran out",
     "shorten the context, lower run.max_new_tokens, or use a smaller model or dtype",
 )
-
-
-def _processor() -> str:
-    try:
-        with Path("/proc/cpuinfo").open() as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tui.console import Console
 
 SUBCOMMANDS = (
-    *("bench", "compare", "explain", "export", "models", "paths", "replay", "schema", "verify"),
+    *("bench", "compare", "doctor", "explain", "export", "models", "paths"),
+    *("replay", "schema", "verify"),
 )
 """First words that are no configuration; a file of such a name is written ./schema."""
 
@@ -54,6 +55,7 @@ presets:
 other commands:
   spec bench    many prompts, each beside plain decoding; --quick: 3 minutes
   spec compare  two recordings side by side: measures, first difference
+  spec doctor   what this machine and a pair are good for, and what to change
   spec explain  why a recorded run was faster or slower, and what would help
   spec export   a recording as a page, a report, a table, JSON, or a cast
   spec models   what is on this machine; spec models fetch NAME downloads

@@ -93,19 +93,12 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
 
     Files of the Hub's cache are named by their hash, so nothing is read at all.
     """
+    noted = noted_sha256(path)
+    if noted is not None:
+        return noted
     real = path.resolve()
-    if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
-        return real.name
-    state = real.stat()
-    if state.st_size < _NOTED_BYTES:
-        return sha256_of(real, on_progress, cancelled)
-    key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
-    note = cache_dir() / "hashes" / key
-    try:
-        return note.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        pass
     digest = sha256_of(real, on_progress, cancelled)
+    note = _note(real)
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         temporary = note.with_name(f"{note.name}.{os.getpid()}")
@@ -115,3 +108,23 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
         # A cache that cannot be written costs time at the next load, nothing else.
         pass
     return digest
+
+
+def noted_sha256(path: Path) -> str | None:
+    """SHA-256 of a file that is small, or whose hash was computed before; None for any other."""
+    real = path.resolve()
+    if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
+        return real.name
+    if real.stat().st_size < _NOTED_BYTES:
+        return sha256_of(real)
+    try:
+        return _note(real).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _note(real: Path) -> Path:
+    """Where the hash of a file is kept."""
+    state = real.stat()
+    key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
+    return cache_dir() / "hashes" / key
