@@ -13,9 +13,11 @@ from typing import Any
 import torch
 
 from engine import __version__, registry
+from engine.adaptive import LengthChooser, chooser_for
 from engine.answer import Answer
 from engine.autoregressive import PlainDecoder
 from engine.config import Config
+from engine.config_tables import AUTO
 from engine.divergence import Parting, examine
 from engine.drafters.base import Drafter, DrafterContext
 from engine.draws import Draws
@@ -72,7 +74,8 @@ class Pair:
         settings = Settings(
             drafter=config.draft.method,
             sample_strategy=config.draft.sample_strategy,
-            num_draft_tokens=config.draft.num_draft_tokens,
+            num_draft_tokens=config.draft.most_drafts,
+            adaptive=config.draft.num_draft_tokens == AUTO,
             verify_strategy=config.verify.verify_strategy,
             temperature=0.0 if greedy else value("temperature", 1.0),
             top_k=int(value("top_k", 0)),
@@ -125,8 +128,14 @@ class Pair:
             change=change,
         )
 
-    def speculator(self, settings: Settings, settings_id: int, stamp: Stamp) -> Speculator:
-        """A decoder for one segment of a run."""
+    def speculator(
+        self, settings: Settings, settings_id: int, stamp: Stamp, chooser: LengthChooser | None = None
+    ) -> Speculator:
+        """A decoder for one segment of a run.
+
+        Args:
+            chooser: says how many tokens to draft; None: a new one, as the settings ask for.
+        """
         rule = _rule(settings)
         return Speculator(
             target=self.target,
@@ -135,7 +144,7 @@ class Pair:
             rule=rule,
             law=Law(settings),
             draws=rule.draws(settings.seed),
-            num_draft_tokens=settings.num_draft_tokens,
+            chooser=chooser or chooser_for(settings),
             settings_id=settings_id,
             stamp=stamp,
         )

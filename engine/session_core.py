@@ -90,7 +90,7 @@ class SessionCore:
             held.clear()
             self.eject()
             self._pair = load_pair(self.config, reporter, self._cancelled.is_set, prepared, self.ways)
-            self._pair.warm_up(self.config.draft.num_draft_tokens)
+            self._pair.warm_up(self.config.draft.most_drafts)
             for key, text in self._pair.notices:
                 record_and_tell(Notice(*self._stamp(), key, text))
 

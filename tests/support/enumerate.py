@@ -22,6 +22,7 @@ from support.branches import EnumeratingDraws
 from support.reference_rules import Laws, RuleThresholds, token_thresholds
 from support.tables import ListCache, TableModel, reference_law
 
+from engine.adaptive import FixedLength, LengthChooser
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.config_tables import DraftConfig
@@ -82,6 +83,8 @@ class Lab:
     law: Law | None = None
     thresholds_of: RuleThresholds = token_thresholds
     """Where the uniform numbers of the rule decide."""
+    chooser_class: Callable[[int], LengthChooser] = FixedLength
+    """Makes what chooses the length of each round, from the largest K."""
     options: DraftConfig = field(default_factory=lambda: DraftConfig(method="lookup"))
 
     def __post_init__(self) -> None:
@@ -138,7 +141,7 @@ class Lab:
             rule=self.rule,
             law=self.law,
             draws=self.draws,
-            num_draft_tokens=self.k,
+            chooser=self.chooser_class(self.k),
             settings_id=0,
             stamp=self.stamp,
         )
