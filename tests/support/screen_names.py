@@ -63,8 +63,10 @@ def _gauge() -> list[str]:
         async with shown(GaugePane(), (140, 40)) as (pane, pilot, _):
             pane.show(finished(with_rounds(make_round(n, 3, n % 4) for n in range(1, 9))))
             await pilot.pause()
-            found.extend(_labels(pane.make_rows()))
-            found.extend(("draft", "verify", "host"))
+            whole = pane.make_rows()
+            found.extend(_labels(whole))
+            times = (row.text for row in whole if " ms" in row.text)
+            found.extend(name for text in times for name in _BEFORE_A_NUMBER.findall(text))
             pane.compact = True
             found.extend(_labels(pane.make_rows()))
 
