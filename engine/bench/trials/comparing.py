@@ -78,9 +78,4 @@ class Pairing:
         from engine.bench.equality import compare
 
         prompt = self._session.prompt_tokens(messages)[0]
-        k = self._arm.k if isinstance(self._arm.k, int) else _WIDEST
-        return compare(pair.target, prompt, plain, ids, k).tied
-
-
-_WIDEST = 16
-"""Draft tokens of the widest pass that "auto" may run."""
+        return compare(pair.target, prompt, plain, ids, self._arm.config.draft.most_drafts).tied
