@@ -149,6 +149,18 @@ def test_where_no_k_pays_plain_decoding_is_the_best_choice() -> None:
     assert choice.adaptive_over_static == Interval(100 / 104)
 
 
+def test_the_oracle_is_that_of_the_largest_fixed_k() -> None:
+    assert results_of(PLAN, UNITS).choices[0].oracle_speedup is None
+    units = []
+    for unit in UNITS:
+        two, four = (replace(trial, oracle_plain_ms=90.0) for trial in unit.arms[1:])
+        arms = (unit.arms[0], replace(two, oracle_ms=80.0), replace(four, oracle_ms=30.0))
+        units.append(replace(unit, arms=arms))
+    (choice,) = results_of(PLAN, units).choices
+    assert choice.oracle_speedup == pytest.approx(3.0)
+    assert sentences(results_of(PLAN, units))[-1].endswith("would have 3.00x.")
+
+
 # -- telling
 
 

@@ -89,6 +89,9 @@ class Choice:
     """Of "auto"; None where it was not run."""
     adaptive_over_static: Interval | None
     """How many times as fast "auto" is as the best fixed K."""
+    oracle_speedup: float | None
+    """By costs, had each round of the largest fixed K asked for just the drafts that stood: no rule that does
+    not look ahead can do better. None where nothing was calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,14 @@ def _choices(plan: Plan, cells: Sequence[Cell], units: Sequence[Unit]) -> Iterat
             adaptive_over_static=None
             if adaptive is None
             else _times_as_fast(adaptive.arm, chosen, units, plan.seed, RESAMPLES),
+            oracle_speedup=_oracle(max(fixed, key=lambda cell: cell.k).arm, units),
         )
+
+
+def _oracle(arm: str, units: Sequence[Unit]) -> float | None:
+    trials = [unit.of(arm) for unit in units]
+    ms = sum(trial.oracle_ms for trial in trials)
+    return sum(trial.oracle_plain_ms for trial in trials) / ms if ms else None
 
 
 def _speedup(cell: Cell) -> float:

@@ -34,6 +34,10 @@ class ArmTrial:
     """The earliest token, from 0, at which one parts from it."""
     dtype: str = ""
     """Number format of the target: only in float32 is a difference a fault."""
+    oracle_ms: float = 0.0
+    """What its tokens would have taken by the costs, had each round asked for just the drafts that stood."""
+    oracle_plain_ms: float = 0.0
+    """What they would have taken in plain decoding, by the same."""
     digest: str = ""
     """SHA-256 of the ids of its first answer, shortened."""
 
