@@ -10,6 +10,7 @@ from engine.bench.trials.decode import Written
 from engine.bench.trials.plan import Arm
 from engine.bench.trials.units import ArmTrial
 from engine.context import Message
+from engine.costs import Costs
 from engine.stats import Statistics, Timing
 from engine.what_if import oracle
 
@@ -25,7 +26,7 @@ class Pairing:
         self._counts = Statistics()
         self._decode_ms = 0.0
         self._ttft: list[float] = []
-        self._best: list[int] = []
+        self._costs: Costs | None = None
         self._compared = self._identical = self._ties = 0
         self._first: int | None = None
         self._oracle_ms = self._oracle_plain_ms = 0.0
@@ -37,8 +38,7 @@ class Pairing:
         self._decode_ms += counts.decode_ms
         if written.ttft_ms is not None:
             self._ttft.append(written.ttft_ms)
-        if counts.best_k is not None:
-            self._best.append(counts.best_k)
+        self._costs = counts.costs or self._costs
         if counts.costs is not None and written.rounds:
             plain_ms = counts.costs.t1_ms * counts.tokens
             self._oracle_plain_ms += plain_ms
@@ -55,7 +55,7 @@ class Pairing:
             arm=self._arm.name,
             counts=self._counts,
             ttft_ms=tuple(self._ttft),
-            best_k=tuple(self._best),
+            costs=self._costs,
             compared=self._compared,
             identical=self._identical,
             ties=self._ties,
