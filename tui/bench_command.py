@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.bench.trials.sessions import Sessions
     from engine.bench.trials.units import Unit
     from engine.config import Config
+    from engine.models.causal_lm import CausalLM
     from engine.session import Session
 
 ParserClass = type[argparse.ArgumentParser]
@@ -186,12 +187,13 @@ def _report_path(name: str) -> Path:
 # -- running it
 
 
-def _loader(console: Console) -> Callable[[Config], Session]:
-    def load(config: Config) -> Session:
+def _loader(console: Console) -> Callable[[Config, CausalLM | None], Session]:
+    def load(config: Config, target: CausalLM | None) -> Session:
         from engine.session import Session
 
         console.working("starting the engine")
         session = Session(config)
+        session.shared_target = target
         session.load(console.show)
         return session
 

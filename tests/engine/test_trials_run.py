@@ -11,7 +11,7 @@ from support.sessions import ASK, configured, loaded
 from support.trials import ONE, TWO, small_plan
 
 from engine.bench.trials import decode as decoding
-from engine.bench.trials.build import PEERS, models_key, plan_of, quick_plan, takes_auto, with_settings
+from engine.bench.trials.build import PEERS, plan_of, quick_plan, takes_auto, with_settings
 from engine.bench.trials.decode import Written, calibrate, decode
 from engine.bench.trials.events import CellMeasured, Finished, Progress, TrialEvent
 from engine.bench.trials.plan import Plan
@@ -21,7 +21,8 @@ from engine.bench.trials.sessions import Sessions
 from engine.bench.trials.units import Unit
 from engine.config import Config
 from engine.errors import ConfigError, PromptTooLong
-from engine.events import PlainStep, Round
+from engine.events import PlainStep, Round, RunStarted
+from engine.models.causal_lm import CausalLM
 from engine.session import Session
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -80,6 +81,23 @@ def test_arms_are_interleaved_forth_and_back(session: Session, target: str) -> N
     cells = [event.cell for event in events if isinstance(event, CellMeasured)]
     assert [cell.arm for cell in cells] == names * 4
     assert [cell.questions for cell in cells[::3]] == [1, 2, 2, 2]
+
+
+def test_every_run_reads_its_whole_prompt(
+    session: Session, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the time to the first token is the same measure for all arms, and none drafts from another's."""
+    reused: list[int] = []
+    take = decoding._take
+
+    def spy(written: Written, event: Any) -> None:
+        if isinstance(event, RunStarted):
+            reused.append(event.reused)
+        take(written, event)
+
+    monkeypatch.setattr(decoding, "_take", spy)
+    told(session, small_plan(target, questions=[ONE]))
+    assert len(reused) == 3 + 6 and set(reused) == {0}
 
 
 def test_greedy_arms_write_plain_decodings_text_at_its_length(session: Session, target: str) -> None:
@@ -240,6 +258,8 @@ def test_rounds_are_predicted_by_costs_that_were_measured_before(
     assert [cell.predicted_speedup is not None for cell in cells] == [False, True, True]
     assert [cell.prediction_error is not None for cell in cells] == [False, True, True]
     assert cells[1].best_k is not None
+    (choice,) = results(told(session, plan)).choices
+    assert choice.oracle_speedup is not None and choice.oracle_speedup >= 1
 
 
 def test_costs_are_measured_anew_for_each_prompt(session: Session, target: str) -> None:
@@ -306,27 +326,29 @@ def test_the_quick_plan(target: str) -> None:
     assert [arm.k for arm in quick_plan({"a": config}, own_questions(), ks=[3]).arms] == [0, 3]
 
 
-def test_arms_of_the_same_models_share_a_session(target: str, drafter: str) -> None:
-    made: list[Any] = []
+def test_arms_of_the_same_models_share_a_session_and_others_the_target(target: str, drafter: str) -> None:
+    made: list[Session] = []
 
-    class Fake:
-        closed = False
-
-        def close(self) -> None:
-            self.closed = True
-
-    def load(_: Config) -> Any:
-        made.append(Fake())
-        return made[-1]
+    def load(config: Config, shared: CausalLM | None) -> Session:
+        session = Session(config)
+        session.shared_target = shared
+        session.load()
+        made.append(session)
+        return session
 
     sessions = Sessions(load)
     lookup, model = configured(target), configured(target, drafter)
-    plan = plan_of({"a": lookup, "b": model}, [ONE], ks=[2, 4], rules=["block", "match"], peers=True)
-    found = {id(sessions.of(arm.config)) for arm in plan.arms}
-    assert len(found) == len(made) == 2
-    assert models_key(lookup) != models_key(replaced(lookup, dtype="bfloat16"))
+    plan = plan_of({"a": lookup, "b": model}, [ONE], ks=[2, 4], tokens=5, repeats=1)
+    cells = results([*run_trials(sessions.of, plan)]).cells
+    assert len(made) == 2 and sessions.held == tuple(made)
+    one, other = (session.pair for session in made)
+    assert one.target.model is other.target.model and one.cache is not other.cache
+    assert {cell.identical for cell in cells} == {1.0}, "one does not disturb the other's cache"
+    sessions.of(replaced(lookup, optimize="eager"))
+    assert len(made) == 3
+    assert made[2].pair.target.model is not one.target.model
     sessions.close()
-    assert all(session.closed for session in made) and not sessions.held
+    assert not sessions.held and all(session.held == (None, None) for session in made)
 
 
 def replaced(config: Config, **run: Any) -> Config:

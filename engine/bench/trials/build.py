@@ -109,10 +109,11 @@ def with_settings(
 def models_key(config: Config) -> tuple[object, ...]:
     """What a session has to be loaded for: all but what a run can change."""
     draft = config.draft.model_dump(exclude={"num_draft_tokens"})
-    return (*_target_key(config), *draft.items())
+    return (*target_key(config), *draft.items())
 
 
-def _target_key(config: Config) -> tuple[object, ...]:
+def target_key(config: Config) -> tuple[object, ...]:
+    """What a target is loaded and read with."""
     run, verify = config.run, config.verify
     names = ("device", "dtype", "optimize", "threads", "template", "thinking")
     return (verify.model_name, verify.quantize, *(getattr(run, name) for name in names))
@@ -123,7 +124,7 @@ def _plain_arm(config: Config, label: str, plains: dict[object, str]) -> Arm:
     law = config.sampling.model_dump(exclude={"seed"})
     if config.verify.verify_strategy == "greedy_match":
         law["temperature"] = 0.0
-    key = (*_target_key(config), *law.items())
+    key = (*target_key(config), *law.items())
     name = plains.setdefault(key, f"{label}, plain{_law_words(law['temperature'])}")
     return Arm(name, "plain", label, config, plain=name)
 

@@ -104,8 +104,8 @@ class _Bench:
             if self._cancelled():
                 return False
             session = self._session_of(arm.config)
-            if isinstance(arm.k, int):
-                session.pair.warm_up(arm.k)
+            if arm.kind == "speculative":
+                session.pair.warm_up(arm.config.draft.most_drafts)
             if self._answer(arm, messages, WARM_UP_TOKENS, 0, None) is None:
                 return False
         self._began = time.monotonic()
