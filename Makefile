@@ -38,11 +38,12 @@ format: $(STAMP) ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Both share the state, which the second one removes: a bench that was stopped is gone on with.
+# All share the state, which the last one prints and removes: a bench that was stopped is gone on with.
 # `make bench FRESH=1` begins anew.
 bench: $(STAMP) model ## Measure speed and memory on this machine; goes on where it was stopped
-	$(BIN)/python -m engine.bench --state $(BENCH_STATE) --keep $(if $(FRESH),--fresh)
-	$(BIN)/python -m tui.bench --state $(BENCH_STATE)
+	$(BIN)/python -m engine.bench --state $(BENCH_STATE) --keep --no-table $(if $(FRESH),--fresh)
+	$(BIN)/python -m tui.bench --state $(BENCH_STATE) --keep --no-table
+	$(BIN)/python -m engine.bench.together $(BENCH_STATE)
 
 gpu-bench: $(STAMP) ## Measure speed on a CUDA device, on random weights of real shapes
 	$(BIN)/python -m engine.bench.gpu

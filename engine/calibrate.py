@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.costs import ROWS, Costs, DraftCost, RoundCost
 from engine.drafters.base import Draft, Drafter, DrafterContext
@@ -133,7 +134,7 @@ class Calibrator:
 
     def _round(self, rows: int, *, counts: bool = True) -> None:
         speculator = self._pair.speculator(self._settings, 0, _stamp)
-        speculator.drafter, speculator.num_draft_tokens = self._given, rows - 1
+        speculator.drafter, speculator.chooser = self._given, FixedLength(rows - 1)
         round_ = speculator.round(self._answer(), 1)
         if counts:
             self._samples.rounds[rows].append((round_.verify_ms, round_.host_ms + round_.draft_ms))

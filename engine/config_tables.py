@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -22,11 +22,16 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from engine.config_errors import not_allowed, trouble
+from engine.costs import MOST_DRAFTS
 from engine.registry import DRAFTERS, RULES
 from engine.user_text import shown
 
 DEFAULT_ROUNDS = 10
 """Rounds of a run that limits neither its rounds nor its tokens."""
+AUTO: Final = "auto"
+"""``draft.num_draft_tokens`` where each round's K is chosen before it."""
+MOST_FIXED_DRAFTS = 64
+"""The largest K that may be asked for in every round."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DEVICES = ("auto", "cpu", "cuda", "cuda:0", "mps", "balanced")
 _DEVICE_PATTERN = "^(auto|cpu|cuda|cuda:[0-9]{1,3}|mps|balanced)$"
@@ -49,9 +54,16 @@ def _device(value: str) -> str:
     raise not_allowed(value, ("auto", "cpu", "cuda", "cuda:N", "mps", "balanced"), among=_DEVICES)
 
 
-def _not_auto(value: object) -> object:
-    if value == "auto":
-        raise trouble("cannot be 'auto': that is not offered yet", "Give a whole number, such as 5.")
+def _drafts(value: object) -> object:
+    """ "auto" or a whole number: pydantic has a sentence for each half of it, and none for both."""
+    if value == AUTO:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        given = str(value).lower() if isinstance(value, bool) else shown(value)
+        raise trouble(f"must be a whole number or 'auto', not {given}", "For example: 5.")
+    if not 1 <= value <= MOST_FIXED_DRAFTS:
+        bound = "at least 1" if value < 1 else f"at most {MOST_FIXED_DRAFTS}"
+        raise trouble(f"must be {bound}, not {shown(value)}")
     return value
 
 
@@ -101,6 +113,18 @@ _Shares = Annotated[
         }
     ),
 ]
+_Drafts = Annotated[
+    int | Literal["auto"],
+    BeforeValidator(_drafts),
+    WithJsonSchema(
+        {
+            "type": ["integer", "string"],
+            "minimum": 1,
+            "maximum": MOST_FIXED_DRAFTS,
+            "pattern": f"^{AUTO}$",
+        }
+    ),
+]
 _Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_plain_name)]
 _Quantize = Literal["none", "int8", "int4"]
 _StopString = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -132,8 +156,8 @@ class DraftConfig(_Table):
     """Holds the drafter's layers in fewer bits: "none" (default), "int8" or "int4"."""
     sample_strategy: Literal["random", "greedy"] = "random"
     """How the drafter picks from its law: "random" (default) draws, "greedy" takes the likeliest token."""
-    num_draft_tokens: Annotated[int, BeforeValidator(_not_auto)] = Field(default=5, ge=1, le=64)
-    """Tokens drafted in a round, from 1 to 64 (default 5)."""
+    num_draft_tokens: _Drafts = 5
+    """Tokens drafted in a round: 1 to 64 (default 5), or "auto", which picks 0 to 16 for each round."""
     min_match: int | None = Field(default=None, ge=1, le=64)
     """Newest tokens that must have occurred before, to copy what followed them (default 1, in hybrid 4)."""
     history: bool = False
@@ -142,6 +166,11 @@ class DraftConfig(_Table):
     """Synthetic drafter: chance that a draft is right, one number or one for each place (default 0.8)."""
     cost: float | None = Field(default=None, ge=0, le=100)
     """Synthetic drafter: what drafting a token would cost, as a share of a plain step (default 0)."""
+
+    @property
+    def most_drafts(self) -> int:
+        """The most tokens that a round may draft."""
+        return MOST_DRAFTS if self.num_draft_tokens == AUTO else self.num_draft_tokens
 
     @field_validator("model_name")
     @classmethod

@@ -18,6 +18,8 @@ ROWS = (1, 2, 3, 5, 9, 17)
 """Rows of a target pass that are measured; what lies between is interpolated."""
 KEPT = "measured before"
 """Why a run goes by costs of an earlier run."""
+MOST_DRAFTS = ROWS[-1] - 1
+"""The largest K that is looked at where K is to be found, predicted or compared."""
 _LEAST_MS = 1e-6
 """A nanosecond: nothing that decodes a token takes less, and speedups are quotients of it."""
 

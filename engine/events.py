@@ -105,6 +105,7 @@ class Settings:
     """The drafting method: "model", "lookup", "synthetic", ..."""
     sample_strategy: str
     num_draft_tokens: int
+    """K of each round, or the most that it may be."""
     verify_strategy: str
     temperature: float
     """0.0 is greedy."""
@@ -120,6 +121,8 @@ class Settings:
     """Whether earlier answers are looked up too."""
     acceptance: tuple[float, ...] = ()
     """Synthetic drafter: the chance that a draft is right, by its place; the last one goes on after it."""
+    adaptive: bool = False
+    """Whether K is chosen before each round, ``num_draft_tokens`` at most."""
     draft_cost: float | None = None
     """Synthetic drafter: what drafting one token would cost, as a share of a plain step."""
 
@@ -282,7 +285,8 @@ class Round(Event):
     k: int
     """Draft tokens asked for; the drafter may give fewer."""
     k_reason: str
-    """Why that many: "fixed", "limit near", "no match", "drafter context full", ..."""
+    """Why that many: "fixed", "auto", "auto: off, best K gives 0.93x", "probe", "limit near", "no match",
+    "drafter context full", ..."""
     drafts: tuple[DraftToken, ...]
     p_top: tuple[tuple[Alternative, ...], ...]
     """The target's four likeliest tokens at each of the K+1 positions."""

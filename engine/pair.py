@@ -7,22 +7,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from engine import __version__, registry
+from engine.adaptive import LengthChooser, chooser_for
 from engine.answer import Answer
 from engine.autoregressive import PlainDecoder
 from engine.config import Config
+from engine.config_tables import AUTO
 from engine.divergence import Parting, examine
 from engine.drafters.base import Drafter, DrafterContext
 from engine.draws import Draws
 from engine.errors import ConfigError, OutOfMemory
 from engine.events import Divergence, Settings
 from engine.kv_cache import KVCache
+from engine.machine import processor_name
 from engine.models.causal_lm import CausalLM
 from engine.models.devices import place, set_threads
 from engine.models.generation_config import sampling_defaults
@@ -72,7 +74,8 @@ class Pair:
         settings = Settings(
             drafter=config.draft.method,
             sample_strategy=config.draft.sample_strategy,
-            num_draft_tokens=config.draft.num_draft_tokens,
+            num_draft_tokens=config.draft.most_drafts,
+            adaptive=config.draft.num_draft_tokens == AUTO,
             verify_strategy=config.verify.verify_strategy,
             temperature=0.0 if greedy else value("temperature", 1.0),
             top_k=int(value("top_k", 0)),
@@ -125,8 +128,14 @@ class Pair:
             change=change,
         )
 
-    def speculator(self, settings: Settings, settings_id: int, stamp: Stamp) -> Speculator:
-        """A decoder for one segment of a run."""
+    def speculator(
+        self, settings: Settings, settings_id: int, stamp: Stamp, chooser: LengthChooser | None = None
+    ) -> Speculator:
+        """A decoder for one segment of a run.
+
+        Args:
+            chooser: says how many tokens to draft; None: a new one, as the settings ask for.
+        """
         rule = _rule(settings)
         return Speculator(
             target=self.target,
@@ -135,7 +144,7 @@ class Pair:
             rule=rule,
             law=Law(settings),
             draws=rule.draws(settings.seed),
-            num_draft_tokens=settings.num_draft_tokens,
+            chooser=chooser or chooser_for(settings),
             settings_id=settings_id,
             stamp=stamp,
         )
@@ -206,7 +215,7 @@ class Pair:
             },
             "machine": {
                 "system": platform.system(),
-                "processor": _processor(),
+                "processor": processor_name(),
                 "threads": self.threads,
                 "device": self.target.info.device,
                 "dtype": self.target.info.dtype,
@@ -329,11 +338,3 @@ _OUT_OF_MEMORY = (
     "memory ran out",
     "shorten the context, lower run.max_new_tokens, or use a smaller model or dtype",
 )
-
-
-def _processor() -> str:
-    try:
-        with Path("/proc/cpuinfo").open() as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

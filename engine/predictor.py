@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
-from engine.costs import Costs
+from engine.costs import MOST_DRAFTS, Costs
 from engine.stats import RoundShape, Statistics
-
-MOST_DRAFTS = 16
-"""The largest K that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,18 @@ def rewind_to_prefix(cache: KVCache, held: list[int], tokens: list[int]) -> int:
     return common
 
 
+def catch_up(model: CausalLM, cache: KVCache, tokens: list[int]) -> bool:
+    """Take in what is too long for the first pass of a draft; whether there was any such thing.
+
+    A drafter that was not asked for a while lacks all that was written since.
+    """
+    if len(tokens) - 1 - len(cache) <= CHUNK:
+        return False
+    for _ in prefill(model, cache, tokens):
+        pass
+    return True
+
+
 def prefill(model: CausalLM, cache: KVCache, tokens: list[int]) -> Iterator[int]:
     """Fill the cache up to ``tokens[:-1]``; yields the number of tokens done after each chunk.
 

@@ -13,7 +13,7 @@ from engine.models.coding import Quantize
 from engine.models.devices import dtype_name, place
 from engine.models.generation_config import check_generation_config
 from engine.models.load import Source, describe, estimate
-from engine.models.memory import check_fits, free_on
+from engine.models.memory import Estimate, check_fits, free_on
 
 _TYPICAL_CONTEXT = 4096
 """Tokens of cache counted before the prompt is known."""
@@ -105,8 +105,14 @@ def _still_fits(model: CausalLM, name: str | None, quantize: Quantize, run: RunC
 
 def _check_memory(config: Config, sources: Mapping[str, Source], freed: int) -> None:
     """Refuse what does not fit; ``freed`` bytes more are there when the models of before go."""
+    placement = place(config.run.device, config.run.dtype)
+    free, where = free_on(placement.device, placement.balanced)
+    check_fits(memory_estimates(config, sources).values(), free + freed, where)
+
+
+def memory_estimates(config: Config, sources: Mapping[str, Source]) -> dict[str, Estimate]:
+    """What the models of a configuration will need, by their role."""
     run = config.run
-    placement = place(run.device, run.dtype)
     max_new_tokens, _ = config.resolved_limits()
     tokens = _TYPICAL_CONTEXT + (max_new_tokens or 0)
     estimates = {
@@ -118,5 +124,4 @@ def _check_memory(config: Config, sources: Mapping[str, Source], freed: int) -> 
     if "drafter" in estimates and are_twins(config):
         # Shared weights, a cache of its own.
         estimates["drafter"] = replace(estimates["drafter"], weights=0, loading=0)
-    free, where = free_on(placement.device, placement.balanced)
-    check_fits(estimates.values(), free + freed, where)
+    return estimates

@@ -91,7 +91,7 @@ def _limited_by_tokens(config: Config) -> Config:
     """Rounds are no limit that plain decoding has: as many tokens as they could give take its place."""
     max_new_tokens, rounds = config.resolved_limits()
     if max_new_tokens is None and rounds is not None:
-        max_new_tokens = rounds * (config.draft.num_draft_tokens + 1)
+        max_new_tokens = rounds * (config.draft.most_drafts + 1)
     run = config.run.model_copy(update={"max_new_tokens": max_new_tokens, "rounds": None})
     return config.model_copy(update={"run": run})
 

@@ -111,9 +111,10 @@ class _FreeRepeater:
                     self._result.left_out = f"the rounds had parted when settings changed, at round {number}"
                     return
                 repeater = Repeater(self._pair, run.settings[number], number)
-            round_ = repeater.round(answer, number)
-            if self._in_step and number <= len(run.rounds):
-                self._step(run.rounds[number - 1], round_, repeater)
+            recorded = run.rounds[number - 1] if number <= len(run.rounds) else None
+            round_ = repeater.round(answer, number, None if recorded is None else recorded.k)
+            if self._in_step and recorded is not None:
+                self._step(recorded, round_, repeater)
             yield round_, repeater
             if round_.cut:
                 return

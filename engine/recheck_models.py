@@ -230,7 +230,7 @@ class _ForcedRun:
             self._answer = None
         else:
             answer = self._at_the_recorded_place()
-            again = self._repeater.round(answer, recorded.number)
+            again = self._repeater.round(answer, recorded.number, recorded.k)
             self._held = list(answer.tokens[: len(self._pair.cache)])
             yield from self._compare(self._repeater, recorded, again)
             if again.cut or again.tokens != recorded.tokens or again.taken_back != recorded.taken_back:

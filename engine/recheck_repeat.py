@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.events import Round, RunStarted, Settings
 from engine.pair import Pair
@@ -35,8 +36,15 @@ class Repeater:
         self._speculator.draws = draws
         self.draws: Watched = draws
 
-    def round(self, answer: Answer, number: int) -> Round:
-        """One round after what the answer holds; it commits its tokens."""
+    def round(self, answer: Answer, number: int, k: int | None) -> Round:
+        """One round after what the answer holds; it commits its tokens.
+
+        Args:
+            k: of the recorded round, which counts where each round's K was chosen: what it was chosen by is
+                not repeated, as rounds have no time here. None: as many as may be.
+        """
+        if self.settings.adaptive:
+            self._speculator.chooser = FixedLength(self.settings.num_draft_tokens if k is None else k)
         self.draws.begin(len(answer.tokens))
         return self._speculator.round(answer, number)
 

@@ -15,6 +15,11 @@ class RoundChecks(RuleChecks):
 
     def _decisions(self, event: Round, settings: Settings) -> None:
         """Everything that the round decided."""
+        self._expect(
+            0 <= event.k <= settings.num_draft_tokens,
+            "settings",
+            f"{event.k} drafts were asked for, {settings.num_draft_tokens} may be",
+        )
         if self._shape(event):
             self._judgements(event, settings)
             self._target(event, settings)

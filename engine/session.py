@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from engine.adaptive import OFF
 from engine.config import Config
 from engine.context import Message
 from engine.events import EndReason, Event, Notice, SegmentStarted, Settings
@@ -18,6 +19,9 @@ from engine.session_measures import SessionMeasures
 
 if TYPE_CHECKING:
     from engine.answer import Answer
+
+_TURNED_OFF = ("the drafter", "drafter", OFF)
+"""How reasons begin for which a run goes on without drafts, for good or for the time being."""
 
 
 class Session(SessionMeasures):
@@ -90,7 +94,9 @@ class Session(SessionMeasures):
         yield self._started(answer, max_rounds, resumed=resumed)
         run.settings_id += 1
         yield SegmentStarted(*self._stamp(), run.settings_id, settings)
-        speculator = pair.speculator(settings, run.settings_id, self._stamp)
+        chooser = self._chooser_of(settings)
+        chooser.begin()
+        speculator = pair.speculator(settings, run.settings_id, self._stamp, chooser)
         reason = EndReason.EOS if run.given and run.given[-1] in answer.limits.eos_ids else None
         if reason is None:
             yield from self._prefill(pair.prefill_cost(answer.tokens), pair.prefill(answer.tokens))
@@ -106,11 +112,13 @@ class Session(SessionMeasures):
                 self._last = (answer, settings)
                 run.texts.add(pair.text_key(settings))
                 run.settings_id += 1
-                speculator = pair.speculator(settings, run.settings_id, self._stamp)
+                chooser = self._chooser_of(settings)
+                speculator = pair.speculator(settings, run.settings_id, self._stamp, chooser)
                 pair.drafter.reserve(len(answer.tokens) + self._expected(max_rounds))
                 yield SegmentStarted(*self._stamp(), run.settings_id, settings)
                 yield from self._foretell(answer, settings, max_rounds)
             yield from self._calibrate(answer, settings)
+            chooser.calibrated(self._drift.costs)
             newest = answer.tokens[-1]
             round_ = speculator.round(answer, run.rounds)
             run.decode_ms += round_.ms
@@ -120,9 +128,10 @@ class Session(SessionMeasures):
             if None not in run.texts:
                 run.passes.add(round_.context_length - 1, [newest, *(draft.id for draft in round_.drafts)])
             yield round_
-            if not round_.drafts and round_.k_reason.startswith(("the drafter", "drafter")) and not told_off:
+            if not round_.drafts and round_.k_reason.startswith(_TURNED_OFF) and not told_off:
                 told_off = True
-                yield Notice(*self._stamp(), "speculation_off", f"speculation is off: {round_.k_reason}")
+                why = round_.k_reason.removeprefix(f"{OFF}, ")
+                yield Notice(*self._stamp(), "speculation_off", f"speculation is off: {why}")
             reason = self._end(round_, max_rounds)
         yield self._finished(answer, reason)
 

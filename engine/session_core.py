@@ -27,6 +27,7 @@ from engine.stats import Statistics
 
 if TYPE_CHECKING:
     from engine.answer import Answer
+    from engine.models.causal_lm import CausalLM
     from engine.models.optimize import Optimize
     from engine.pair import Pair
 
@@ -46,6 +47,9 @@ class SessionCore:
         self.recorder = recorder
         self.ways: dict[str, Optimize] = {}
         """By role, how passes run that do not run as ``run.optimize`` says."""
+        self.shared_target: CausalLM | None = None
+        """Held by another session; ``load`` takes it where it is what the configuration names. The two must
+        not run at the same time."""
         seed = config.sampling.seed
         self.seed = secrets.randbits(32) if seed is None else seed
         self.run_statistics = Statistics()
@@ -86,11 +90,13 @@ class SessionCore:
         with map_torch_errors():
             reporter = _LoadReporter(self._stamp, record_and_tell)
             held = self._pair.models() if self._pair else {}
+            if self.shared_target is not None:
+                held.setdefault("target", self.shared_target)
             prepared = prepare(self.config, reporter, self._cancelled.is_set, held)
             held.clear()
             self.eject()
             self._pair = load_pair(self.config, reporter, self._cancelled.is_set, prepared, self.ways)
-            self._pair.warm_up(self.config.draft.num_draft_tokens)
+            self._pair.warm_up(self.config.draft.most_drafts)
             for key, text in self._pair.notices:
                 record_and_tell(Notice(*self._stamp(), key, text))
 

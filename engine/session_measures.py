@@ -86,10 +86,13 @@ class SessionMeasures(SessionParts):
         self.run_statistics.set_costs(self._drift.costs)
         yield Calibrated(*self._stamp(), self._run.settings_id, self._drift.costs, reason or KEPT)
 
+    def forget_costs(self) -> None:
+        """The next run that needs costs measures them, whatever is known of another prompt."""
+        self._calibrated = None
+
     def _needs_costs(self, settings: Settings) -> bool:
         """Whether the settings cannot do without costs."""
-        del settings
-        return False
+        return settings.adaptive
 
     def _why_now(self, answer: Answer, settings: Settings) -> str | None:
         """Why costs have to be measured now; None while those that are known will do."""
@@ -229,4 +232,4 @@ def places(start: int, end: int) -> list[int]:
 
 def _kind(settings: Settings) -> Settings:
     """What costs depend on, of the settings: all but the number of drafts and the seed."""
-    return replace(settings, num_draft_tokens=0, seed=0)
+    return replace(settings, num_draft_tokens=0, adaptive=False, seed=0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from engine.adaptive import LengthChooser, chooser_for
 from engine.config import Config
 from engine.context import Message
 from engine.errors import InvariantError, NumericalError, PromptTooLong
@@ -71,6 +72,14 @@ class SessionParts(SessionCore):
         super().__init__(config, recorder)
         self._changed: Config | None = None
         self._run = RunSoFar()
+        self._lengths: tuple[object, LengthChooser] | None = None  # what it is for, and who chooses K
+
+    def _chooser_of(self, settings: Settings) -> LengthChooser:
+        """Who chooses K: the one who learnt from the rounds before, while drafter and law are the same."""
+        kind = self._pair, replace(settings, seed=0)
+        if self._lengths is None or self._lengths[0] != kind:
+            self._lengths = kind, chooser_for(settings)
+        return self._lengths[1]
 
     def _prompt(self, messages: Sequence[Message], given: int = 0) -> list[int]:
         text, run = self.pair.target.text, self.config.run
@@ -101,7 +110,7 @@ class SessionParts(SessionCore):
 
     def _expected(self, max_rounds: int | None) -> int:
         """Tokens the caches should have room for after the prompt, the drafts of the last round included."""
-        width = self.config.draft.num_draft_tokens + 1
+        width = self.config.draft.most_drafts + 1
         max_new_tokens = self.config.resolved_limits()[0]
         limits = (max_new_tokens, max_rounds and max_rounds * width)
         return min(_RESERVE, *(limit for limit in limits if limit)) + width
@@ -275,6 +284,7 @@ class SessionParts(SessionCore):
         """
         self._apply_change()
         pair, kept = self._pair, (self.config, self._run, self.run_statistics, self._last)
+        lengths, self._lengths = self._lengths, None
         self.config, self._recording = adapt(self.config), False
         try:
             with nullcontext() if pair is None else pair.drafter.aside():
@@ -282,6 +292,7 @@ class SessionParts(SessionCore):
         finally:
             self._recording = True
             self.config, self._run, self.run_statistics, last = kept
+            self._lengths = lengths
             self._last = last if self._pair is pair else None
 
     def forget(self) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from engine.adaptive import LengthChooser
 from engine.answer import Answer
 from engine.drafters.base import Draft, Drafter, Scored
 from engine.draws import Draws
@@ -42,7 +43,8 @@ class Speculator:
     law: Law
     """The processors, for p and for q alike."""
     draws: Draws
-    num_draft_tokens: int
+    chooser: LengthChooser
+    """Says how many tokens a round drafts."""
     settings_id: int
     stamp: Callable[[], tuple[int, int]]
     """Gives each event its ``seq`` and ``t_ns``."""
@@ -62,7 +64,10 @@ class Speculator:
         self.target.clock.take_ms()
 
         # 1. Draft: K <= k guesses at what comes next.
-        k, reason = self._length(answer)
+        assert answer.budget >= 1, "the answer ended: nothing may be committed any more"
+        k, reason = self.chooser.choose(
+            answer.budget - 1
+        )  # never more than fit before the target's own token
         draft = self.drafter.propose(answer.tokens, k, self.law, self.draws) if k else _NO_DRAFT
         draft = _moved(draft, self.target.device)
         n_drafts = len(draft.ids)
@@ -88,7 +93,7 @@ class Speculator:
 
         draft_ms, verify_ms = self.drafter.take_ms(), self.target.clock.take_ms()
         total_ms = (time.perf_counter_ns() - start) / 1e6
-        return Round(
+        round_ = Round(
             *self.stamp(),
             number=number,
             settings_id=self.settings_id,
@@ -108,18 +113,12 @@ class Speculator:
             host_ms=max(0.0, total_ms - draft_ms - verify_ms),
             source=draft.source,
         )
+        self.chooser.observe(round_)
+        return round_
 
     def _dtypes(self) -> tuple[str, str]:
         drafter = self.drafter.model_info
         return self.target.info.dtype, drafter.dtype if drafter else ""
-
-    def _length(self, answer: Answer) -> tuple[int, str]:
-        """How many tokens to draft, and why: never more than fit before the target's own token."""
-        room = answer.budget - 1
-        assert room >= 0, "the answer ended: nothing may be committed any more"
-        if self.num_draft_tokens <= room:
-            return self.num_draft_tokens, "fixed"
-        return room, "limit near"
 
 
 _NO_DRAFT = Draft(torch.empty(0, dtype=torch.long))

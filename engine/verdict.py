@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.costs import Costs
-from engine.predictor import MOST_DRAFTS, best, break_even_alpha, curve
+from engine.costs import MOST_DRAFTS, Costs
+from engine.predictor import best, break_even_alpha, curve
 from engine.stats import Statistics
 from engine.what_if import Estimate
 

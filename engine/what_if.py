@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from engine.costs import Costs, DraftCost, RoundCost
+from engine.costs import MOST_DRAFTS, Costs, DraftCost, RoundCost
 from engine.events import Round
-from engine.predictor import MOST_DRAFTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.costs import Costs
+from engine.costs import MOST_DRAFTS, Costs
 from engine.drafters.suffix_automaton import MIN_MATCH, SuffixAutomaton
-from engine.predictor import MOST_DRAFTS
 from engine.what_if import End, Estimate, walked
 
 LOOKUP = "lookup"

@@ -238,6 +238,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("record.toggle", "R", "Record", "Record what follows, or stop", RUN),
     Action("change.more", "plus,equals_sign", "K + 1", "One more drafted token a round", CHANGE),
     Action("change.fewer", "minus", "K - 1", "One drafted token less a round", CHANGE),
+    Action(
+        *("change.auto", "", "K automatic"),
+        "K is chosen before each round, and is 0 where drafts do not pay",
+        CHANGE,
+    ),
     Action("change.temperature", "T", "Temperature", "Another temperature from the next round on", CHANGE),
     Action("change.rule", "V", "Rule", "How drafts are judged: a list of the rules", CHANGE),
     Action(

@@ -8,10 +8,11 @@ from pathlib import Path
 from textual import on
 
 from engine.config import Config
+from engine.config_tables import AUTO, MOST_FIXED_DRAFTS
 from engine.errors import ConfigError, DiskError
 from engine.registry import DRAFTERS, RULES
 from tui.app_messages import MessageApp
-from tui.changes import MAX_DRAFTS, problem_of, with_drafter, with_rule
+from tui.changes import problem_of, with_drafter, with_rule
 from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 from tui.drafting import drafter_words, is_synthetic, rule_words
@@ -36,9 +37,17 @@ class SettingsApp(MessageApp):
         self._drafts(-1)
 
     def _drafts(self, by: int) -> None:
-        count = self.lab.config.draft.num_draft_tokens + by
-        if 1 <= count <= MAX_DRAFTS:
+        now = self.lab.config.draft.num_draft_tokens
+        if now == AUTO:  # from what was chosen last on it is the user's again
+            rounds = self.lab.state.rounds
+            now = rounds[-1].k if rounds else 0
+        count = now + by
+        if 1 <= count <= MOST_FIXED_DRAFTS:
             self.change({"draft.num_draft_tokens": count})
+
+    def action_change_auto(self) -> None:
+        if self.lab.config.draft.num_draft_tokens != AUTO:
+            self.change({"draft.num_draft_tokens": AUTO})
 
     @on(DraftsChosen)
     def _drafts_chosen(self, event: DraftsChosen) -> None:

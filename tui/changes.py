@@ -11,7 +11,6 @@ from tui.settings_form import Field, Reach, changed, check, fields, texts_of
 
 APP_TOKENS = 512
 """Tokens of an answer where the configuration limits neither tokens nor rounds: in the app one reads on."""
-MAX_DRAFTS = 64
 GREEDY = "greedy_match"
 
 

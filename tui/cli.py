@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from engine.recording import Recorder
     from tui.console import Console
 
-SUBCOMMANDS = ("compare", "explain", "export", "models", "paths", "replay", "schema", "verify")
+SUBCOMMANDS = (
+    *("bench", "compare", "doctor", "explain", "export", "models", "paths"),
+    *("replay", "schema", "verify"),
+)
 """First words that are no configuration; a file of such a name is written ./schema."""
 
 WELCOME = """\
@@ -50,7 +53,9 @@ presets:
 {_PRESETS}
 
 other commands:
+  spec bench    many prompts, each beside plain decoding; --quick: 3 minutes
   spec compare  two recordings side by side: measures, first difference
+  spec doctor   what this machine and a pair are good for, and what to change
   spec explain  why a recorded run was faster or slower, and what would help
   spec export   a recording as a page, a report, a table, JSON, or a cast
   spec models   what is on this machine; spec models fetch NAME downloads

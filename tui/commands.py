@@ -1,4 +1,4 @@
-"""The sub-commands that run no model: models, paths, schema; those on recordings have a file of their own."""
+"""The sub-commands that run no model: models, paths, schema; the others have files of their own."""
 
 from __future__ import annotations
 
@@ -149,7 +149,21 @@ def _say(text: str) -> None:
 _MB = 10**6
 
 
+def _bench(words: Sequence[str], parser_class: ParserClass) -> int:
+    from tui.bench_command import bench
+
+    return bench(words, parser_class)
+
+
+def _doctor(words: Sequence[str], parser_class: ParserClass) -> int:
+    from tui.doctor_command import doctor
+
+    return doctor(words, parser_class)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str], ParserClass], int]] = {
+    "bench": _bench,
+    "doctor": _doctor,
     "models": _models,
     "paths": _paths,
     "schema": _schema,

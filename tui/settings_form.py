@@ -45,6 +45,8 @@ _OPTIONS = frozenset(name for entry in DRAFTERS.values() for name in entry.optio
 _NEXT_ROUND = {"draft.num_draft_tokens", "verify.verify_strategy"}
 NUMBERS = "number or array"
 """One number, or a list of them."""
+COUNT_OR_WORD = "integer or string"
+"""A whole number, or "auto"."""
 _UNSET = ""
 """What a text or a choice says when it leaves the key out."""
 
@@ -58,7 +60,7 @@ class Field:
     kind: Kind
     sentence: str
     type: str
-    """Of the schema: "string", "integer", "number", "boolean", "array", or ``NUMBERS``."""
+    """Of the schema: "string", "integer", "number", "boolean", "array", ``NUMBERS`` or ``COUNT_OR_WORD``."""
     default: Any
     """None where there is none, or where it depends on the model."""
     required: bool
@@ -111,9 +113,9 @@ class Field:
             return _list(text)
         if self.type == NUMBERS and text.strip().startswith("["):
             return _list(text)
-        if self.type in {"integer", "number", NUMBERS}:
+        if self.type in {"integer", "number", NUMBERS, COUNT_OR_WORD}:
             try:
-                number = int(text) if self.type == "integer" else float(text)
+                number = int(text) if "integer" in self.type else float(text)
             except ValueError:
                 return text.strip()
             return number

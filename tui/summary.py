@@ -97,6 +97,7 @@ def json_line(facts: RunFacts, measures: Mapping[str, Any]) -> str:
         "drafter": drafter,
         "verify_strategy": settings and settings.verify_strategy,
         "num_draft_tokens": settings and settings.num_draft_tokens,
+        "adaptive": settings and settings.adaptive,
         "draft_method": settings and settings.drafter,
         "draft_model": facts.drafter and facts.drafter.name,
         "min_match": settings and settings.min_match,
@@ -170,7 +171,10 @@ def _drafter(facts: RunFacts, settings: Settings) -> str:
         held = facts.drafter
         model = f"{held.name} ({_parameters(held)}, {_held(held)})"
         words = [model] if settings.drafter == "model" else [f"{settings.drafter} with {model}"]
-    return ", ".join([*words, f"{settings.num_draft_tokens} tokens a round", *option_words(settings)])
+    drafts = f"{settings.num_draft_tokens} tokens a round"
+    if settings.adaptive:
+        drafts = f"K chosen for each round, at most {settings.num_draft_tokens}"
+    return ", ".join([*words, drafts, *option_words(settings)])
 
 
 def _acceptance_rows(measures: Mapping[str, Any], suffix: str) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,22 +15,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
-import psutil
-import torch
-
 import engine
-from engine.bench import curve, peers
+from engine.bench import curve
 from engine.bench.jobs import STOPPED, Job, add_options, run_jobs, state_path
-from engine.bench.lab import Labs, Setup
+from engine.bench.lab import DTYPES, Labs, Setup
+from engine.bench.machine import machine_facts, machine_words
 from engine.bench.report import fenced, json_line, table, written_into
 from engine.bench.rows import ROWS
 from engine.bench.state import Done, State, code_hash, key_of
-from engine.models.devices import fast_bfloat16
 from engine.models.optimize import Optimize
 from engine.models.quiet import quiet
 
 BENCH = "engine"
-DTYPES = ("float32", "bfloat16")
 
 
 def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
@@ -61,9 +56,10 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     rows = [row for each in done for row in each.rows]
     if options.write:
         _write(options.write, context, done)
-    if not options.json:
-        sys.stdout.write(f"{_preamble(context)}{table(rows)}\n")
-    sys.stdout.write(json_line(rows, context) + "\n")
+    if not options.no_table:
+        if not options.json:
+            sys.stdout.write(f"{_preamble(context)}{table(rows)}\n")
+        sys.stdout.write(json_line(rows, context) + "\n")
     if not options.keep:
         state.drop()
     return 0
@@ -76,13 +72,13 @@ def _jobs(setup: Setup, scratch: Path, only: Sequence[str] | None) -> list[Job]:
     def job(name: str, dtype: str) -> Job:
         return Job(f"{name}-{dtype}", ROWS[name].seconds, lambda: ROWS[name].rows(labs.of(dtype)))
 
-    wanted = [job(name, dtype) for dtype in DTYPES for name in ROWS]
+    wanted = [job(name, dtype) for dtype in DTYPES for name in ROWS if dtype in ROWS[name].dtypes]
     return [each for each in wanted if not only or {each.name, each.name.rpartition("-")[0]} & set(only)]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine.bench", description=__doc__)
-    names = [*ROWS, *(f"{name}-{dtype}" for name in ROWS for dtype in DTYPES)]
+    names = [*ROWS, *(f"{name}-{dtype}" for name in ROWS for dtype in ROWS[name].dtypes)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="NAME", help=f"only these measures: {', '.join(names)}"
     )
@@ -110,16 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 def _context(setup: Setup) -> dict[str, Any]:
     """What the numbers depend on."""
     return {
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": peers.VERSION,
-        },
-        "processor": _processor(),
-        "fast_bfloat16": fast_bfloat16(),
-        "cores": psutil.cpu_count(logical=False),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-        "threads": torch.get_num_threads(),
+        **machine_facts(),
         "target": setup.target,
         "drafter_layers": list(setup.layers),
         "optimize": setup.optimize,
@@ -140,17 +127,9 @@ def _write(document: Path, context: dict[str, Any], done: Sequence[Done]) -> Non
     document.write_text(text, encoding="utf-8")
 
 
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text("utf-8").splitlines() if information.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
-
-
 def _preamble(context: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in context["versions"].items())
     return (
-        f"{context['processor']}, {context['threads']} threads, {context['memory_gb']} GB; {versions}\n"
+        f"{machine_words(context)}\n"
         f"load average {context['load_average_before']:.2f} before, {context['load_average_after']:.2f} after"
         f"; {context['seconds']:.0f} s\n\n"
     )

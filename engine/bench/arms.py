@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.bench import peers
@@ -101,7 +102,7 @@ def _speculative(name: str, target: CausalLM, k: int, drafter: Drafter) -> Arm:
             rule=GreedyMatch(),
             law=Law(GREEDY),
             draws=Draws(0),
-            num_draft_tokens=k,
+            chooser=FixedLength(k),
             settings_id=1,
             stamp=stamps(),
         )

@@ -38,6 +38,9 @@ def add_options(parser: argparse.ArgumentParser, bench: str) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="leave the state there at the end: another bench shares it"
     )
+    parser.add_argument(
+        "--no-table", action="store_true", help="print no results: engine.bench.together prints those of all"
+    )
 
 
 def state_path(options: argparse.Namespace, bench: str) -> Path | None:

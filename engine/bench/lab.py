@@ -9,9 +9,14 @@ from pathlib import Path
 from engine.bench import cut, prompts
 from engine.bench.prompts import Prompt
 from engine.bench.report import Row
+from engine.bench.trials.plan import K
+from engine.bench.trials.questions import Question, own_questions
 from engine.models.causal_lm import CausalLM
 from engine.models.load import describe, load_model
 from engine.models.optimize import Optimize, optimize
+
+DTYPES = ("float32", "bfloat16")
+"""Number formats, in the order they are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,13 @@ class Setup:
     """How our own passes run, as ``run.optimize``."""
     repeats: int = 1
     """How often every prompt is decoded there and back."""
+    questions: Sequence[Question] = field(default_factory=own_questions)
+    """Whose first of each category makes the quick set."""
+    quick_ks: tuple[K, ...] = ()
+    """Empty: those of ``spec bench --quick``."""
+    adversarial_tokens: int = 96
+    adversarial_repeats: int = 5
+    """Pairs A B B A of adaptive and plain decoding on unpredictable text."""
 
 
 @dataclass(slots=True)
@@ -113,3 +125,5 @@ class Measure:
     rows: Callable[[Lab], Iterator[Row]]
     seconds: float
     """What it takes on two cores with the built-in model; only the time left is told from it."""
+    dtypes: tuple[str, ...] = DTYPES
+    """Number formats it is measured in."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.bench.arms import GREEDY, stamps
@@ -203,7 +204,7 @@ class Walk:
             rule=GreedyMatch(),
             law=Law(GREEDY),
             draws=Draws(0),
-            num_draft_tokens=self._k,
+            chooser=FixedLength(self._k),
             settings_id=1,
             stamp=stamps(),
         )

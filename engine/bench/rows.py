@@ -11,6 +11,7 @@ from engine.bench.bandwidth import reading
 from engine.bench.equality import first_difference
 from engine.bench.lab import Lab, Measure
 from engine.bench.long_context import context_rows
+from engine.bench.quick_set import quick_rows
 from engine.bench.report import Row, ratio_row
 from engine.bench.timing import (
     Block,
@@ -118,6 +119,7 @@ ROWS: Mapping[str, Measure] = {
     "drafter": Measure(drafter_rows, 100),
     "memory": Measure(memory_rows, 50),
     "context": Measure(context_rows, 30),
+    "trials": Measure(quick_rows, 200, dtypes=("bfloat16",)),
 }
 """Every group of measures by its name."""
 

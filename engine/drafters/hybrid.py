@@ -15,7 +15,6 @@ from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.draws import Draws
-from engine.prefill import CHUNK
 from engine.sampling import Law
 
 MIN_MATCH = 4
@@ -63,9 +62,6 @@ class HybridDrafter(Drafter):
         if len(draft.ids):
             return replace(draft, source="lookup")
         self._guessed = self._model
-        if self._model.prefill_cost(tokens) > CHUNK:  # a long copy: wider than a pass should be
-            for _ in self._model.prefill(tokens):
-                pass
         draft = self._model.propose(tokens, k, law, draws)
         if len(draft.ids):
             return replace(draft, source="model")

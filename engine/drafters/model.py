@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.drafters.base import Draft, Drafter, DrafterContext, Scored, next_id
 from engine.draws import Draws
-from engine.prefill import prefill, rewind_to_prefix
+from engine.prefill import catch_up, prefill, rewind_to_prefix
 from engine.sampling import Law
 
 NOTHING = torch.empty(0, dtype=torch.long)
@@ -52,7 +52,10 @@ class ModelDrafter(Drafter):
         reason = self._reason(tokens)
         if k < 1 or reason:
             return Draft(NOTHING, reason=reason or "drafter context full")
-        # One token after a rejection, two after a full accept: the last draft was never fed.
+        if catch_up(self._model, self._cache, tokens):
+            self._held, length = tokens[: len(self._cache)], len(self._cache)
+        # One token after a rejection, two after a full accept: the last draft was never fed. More where
+        # rounds went by without this drafter: it reads along only when it is asked.
         feed: list[int] | Tensor = tokens[length:]
         certain = law.greedy or self.context.greedy
         drafted = torch.empty(0, dtype=torch.long, device=self._model.device)

@@ -11,7 +11,7 @@ import torch
 from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.drafters.transcript import Transcript
 from engine.draws import Draws
-from engine.prefill import prefill, rewind_to_prefix
+from engine.prefill import catch_up, prefill, rewind_to_prefix
 from engine.sampling import Law
 
 NOTHING = torch.empty(0, dtype=torch.long)
@@ -53,6 +53,8 @@ class TranslatingDrafter(Drafter):
         reason = self._reason(own)
         if reason:
             return Draft(NOTHING, reason=reason)
+        if catch_up(self._model, self._cache, own):
+            self._held = own[: len(self._cache)]
         room = self._model.context_length - len(own)
         draft = self._draft(tokens, own, min(k, room), law, draws)
         return draft if draft.reason or room >= k else replace(draft, reason="drafter context near its end")

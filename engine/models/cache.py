@@ -94,18 +94,13 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
     Files of the Hub's cache are named by their hash, so nothing is read at all.
     """
     real = path.resolve()
-    if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
-        return real.name
-    state = real.stat()
-    if state.st_size < _NOTED_BYTES:
-        return sha256_of(real, on_progress, cancelled)
-    key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
-    note = cache_dir() / "hashes" / key
-    try:
-        return note.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        pass
+    noted = _kept_sha256(real)
+    if noted is not None:
+        return noted
     digest = sha256_of(real, on_progress, cancelled)
+    if real.stat().st_size < _NOTED_BYTES:
+        return digest
+    note = _note(real)
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         temporary = note.with_name(f"{note.name}.{os.getpid()}")
@@ -115,3 +110,26 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
         # A cache that cannot be written costs time at the next load, nothing else.
         pass
     return digest
+
+
+def noted_sha256(path: Path) -> str | None:
+    """SHA-256 of a file that is small, or whose hash was computed before; None for any other."""
+    real = path.resolve()
+    return sha256_of(real) if real.stat().st_size < _NOTED_BYTES else _kept_sha256(real)
+
+
+def _kept_sha256(real: Path) -> str | None:
+    """By the name or the note of a file."""
+    if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
+        return real.name
+    try:
+        return _note(real).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _note(real: Path) -> Path:
+    """Where the hash of a file is kept."""
+    state = real.stat()
+    key = hashlib.sha256(f"{real}\0{state.st_size}\0{state.st_mtime_ns}".encode()).hexdigest()
+    return cache_dir() / "hashes" / key

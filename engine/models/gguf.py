@@ -36,12 +36,17 @@ def ensure_converted(path: Path, on_progress: Progress, cancelled: IsCancelled) 
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ModelUnsupported(f"{path} is no GGUF file", "copy or download it again")
     sha256 = remembered_sha256(path, on_progress, cancelled)
-    folder = cache_dir() / "gguf" / sha256
+    folder = converted_folder(sha256)
     if not folder.is_dir():
         with locked(folder, cancelled):
             if not folder.is_dir():
                 _convert(path, folder, on_progress, cancelled)
     return folder, sha256
+
+
+def converted_folder(sha256: str) -> Path:
+    """Where the conversion of a GGUF file is kept; it need not be there yet."""
+    return cache_dir() / "gguf" / sha256
 
 
 def licence_of(folder: Path) -> str | None:

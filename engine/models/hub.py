@@ -60,14 +60,23 @@ def ensure_snapshot(
     Cancelled.
     """
     client = client or hub_client.HuggingFace()
-    snapshot = client.cached(repo)
-    if snapshot is not None and _is_complete(snapshot):
+    snapshot = cached_snapshot(repo, client)
+    if snapshot is not None:
         return snapshot
     with _hub_errors(repo):
         commit, sizes = client.files(repo, None)
         wanted = _wanted(repo, sizes)
         _check_disk(client.cache_folder(), sum(sizes[name] for name in wanted))
         return _download(client, repo, commit, {name: sizes[name] for name in wanted}, on_progress, cancelled)
+
+
+def cached_snapshot(repo: str, client: HubClient | None = None) -> Path | None:
+    """The folder of a Hub model that is complete in the cache, else None. Nothing is asked of the Hub.
+
+    Raises ModelUnsupported for one that is there and cannot be used.
+    """
+    snapshot = (client or hub_client.HuggingFace()).cached(repo)
+    return snapshot if snapshot is not None and _is_complete(snapshot) else None
 
 
 def _is_complete(snapshot: Path) -> bool:

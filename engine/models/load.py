@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from engine.errors import ModelNotFound, ModelUnsupported
 from engine.models import builtin, gguf, hub
-from engine.models.cache import IsCancelled, Progress, never, no_progress, remembered_sha256, stop_if
+from engine.models.cache import (
+    IsCancelled,
+    Progress,
+    never,
+    no_progress,
+    noted_sha256,
+    remembered_sha256,
+    stop_if,
+)
 from engine.models.folder import Folder, eos_ids, read_folder
 from engine.models.generation_config import generation_defaults
 from engine.models.quiet import paused_collection, quiet
@@ -95,6 +103,35 @@ def describe(name: str, on_progress: Progress = no_progress, cancelled: IsCancel
     else:
         folder, sha256 = gguf.ensure_converted(Path(name).expanduser(), on_progress, cancelled)
         licence = gguf.licence_of(folder)
+    return Source(name, kind, read_folder(folder), sha256=sha256, licence=licence)
+
+
+def at_hand(name: str) -> Source | None:
+    """A model that loading would not have to fetch, convert or hash first; None for any other.
+
+    Raises ModelError for one that cannot be used.
+    """
+    quiet()
+    kind = kind_of(name)
+    if kind is Kind.FOLDER:
+        return describe(name)
+    if kind is Kind.HUB:
+        snapshot = hub.cached_snapshot(name)
+        if snapshot is None:
+            return None
+        return Source(name, kind, read_folder(snapshot), revision=snapshot.name)
+    if kind is Kind.BUILTIN:
+        model = builtin.find_builtin(name)
+        sha256, licence = (model.sha256 if builtin.is_cached(name) else None), model.licence
+    else:
+        file = Path(name).expanduser()
+        if not file.is_file():
+            raise ModelNotFound(f"there is no file {file}")
+        sha256, licence = noted_sha256(file), None
+    folder = None if sha256 is None else gguf.converted_folder(sha256)
+    if folder is None or not folder.is_dir():
+        return None
+    licence = licence or gguf.licence_of(folder)
     return Source(name, kind, read_folder(folder), sha256=sha256, licence=licence)
 
 

@@ -145,15 +145,8 @@ def free_memory() -> int:
 
 def container_limits(root: Path, membership: Path) -> list[int]:
     """What control groups leave over, on every level that has a limit; memory of files counts as free."""
-    folders = {root, root / "memory"}
-    for line in _read(membership).splitlines():
-        _, controllers, inside = line.split(":", 2)
-        base = root / "memory" if "memory" in controllers.split(",") else root
-        if not controllers or base != root:
-            path = base / inside.lstrip("/")
-            folders |= {path, *(parent for parent in path.parents if base in parent.parents)}
     left = []
-    for folder in folders:
+    for folder in control_groups(root, membership, "memory"):
         for limit_name, used_name in (
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -162,6 +155,24 @@ def container_limits(root: Path, membership: Path) -> list[int]:
             if limit.isdigit() and used.isdigit():
                 left.append(int(limit) - int(used) + _reclaimable(folder / "memory.stat"))
     return left
+
+
+def control_groups(root: Path, membership: Path, controller: str) -> set[Path]:
+    """Folders of the control groups that this process is in, of both versions, for one controller.
+
+    Args:
+        root: where the groups are mounted, /sys/fs/cgroup.
+        membership: what lists this process's groups, /proc/self/cgroup.
+        controller: "memory" or "cpu".
+    """
+    folders = {root, root / controller}
+    for line in _read(membership).splitlines():
+        _, controllers, inside = line.split(":", 2)
+        base = root / controller if controller in controllers.split(",") else root
+        if not controllers or base != root:
+            path = base / inside.lstrip("/")
+            folders |= {path, *(parent for parent in path.parents if base in parent.parents)}
+    return folders
 
 
 def _reclaimable(statistics: Path) -> int:

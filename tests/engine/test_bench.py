@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from engine.bench import memory, peers
-from engine.bench.__main__ import DTYPES, main
+from engine.bench.__main__ import main
 from engine.bench.arms import Arm
 from engine.bench.clock import CommitClock, Timed
-from engine.bench.lab import Setup
+from engine.bench.lab import DTYPES, Setup
 from engine.bench.prompts import Prompt
 from engine.bench.report import Row, fenced, json_line, table, written_into
 from engine.bench.rows import ROWS

@@ -64,10 +64,13 @@ def test_syntax_errors(text: str, said: str) -> None:
         ),
         ("draft.num_draft_tokens=0", "draft.num_draft_tokens must be at least 1, not 0"),
         ("draft.num_draft_tokens=65", "draft.num_draft_tokens must be at most 64, not 65"),
-        ("draft.num_draft_tokens=5.0", "draft.num_draft_tokens must be a whole number, not 5.0"),
-        ("draft.num_draft_tokens=true", "draft.num_draft_tokens must be a whole number, not true"),
-        ("draft.num_draft_tokens='5'", "draft.num_draft_tokens must be a whole number, not '5'"),
-        ("draft.num_draft_tokens=auto", "draft.num_draft_tokens cannot be 'auto': that is not offered yet"),
+        ("draft.num_draft_tokens=5.0", "draft.num_draft_tokens must be a whole number or 'auto', not 5.0"),
+        ("draft.num_draft_tokens=true", "draft.num_draft_tokens must be a whole number or 'auto', not true"),
+        ("draft.num_draft_tokens='5'", "draft.num_draft_tokens must be a whole number or 'auto', not '5'"),
+        (
+            "draft.num_draft_tokens=Auto",
+            "draft.num_draft_tokens must be a whole number or 'auto', not 'Auto'",
+        ),
         (
             "draft.method=lokup",
             "not 'lokup' | Did you mean 'lookup'?",

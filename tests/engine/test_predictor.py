@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.costs import ROWS, Costs, DraftCost, RoundCost
-from engine.predictor import MOST_DRAFTS, best, break_even_alpha, curve, survival, tau
+from engine.costs import MOST_DRAFTS, ROWS, Costs, DraftCost, RoundCost
+from engine.predictor import best, break_even_alpha, curve, survival, tau
 from engine.stats import RoundShape, Statistics
 
 ROUNDS = 10**24

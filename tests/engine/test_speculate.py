@@ -15,6 +15,7 @@ from support.tiny import noisy_copy, tiny_lm, tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine import laws, sampling
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.drafters.base import Draft, Drafter, DrafterContext, Scored
 from engine.drafters.lookup import LookupDrafter
@@ -51,7 +52,7 @@ def begin(
         rule=rule or SpeculativeSampling(),
         law=Law(given or settings(), torch.float64),
         draws=Draws(seed),
-        num_draft_tokens=k,
+        chooser=FixedLength(k),
         settings_id=4,
         stamp=stamps(),
     )
@@ -216,7 +217,7 @@ def test_parts_may_be_exchanged_between_rounds() -> None:
     speculator.round(answer, 1)
     speculator.drafter = LookupDrafter(context(speculator.target))
     speculator.law = Law(settings(temperature=0.0), torch.float64)
-    speculator.num_draft_tokens = 1
+    speculator.chooser = FixedLength(1)
     r = speculator.round(answer, 2)
     assert r.k == 1
     assert r.tokens[-1] == P(tuple(answer.tokens[:-1])).index(max(P(tuple(answer.tokens[:-1]))))
@@ -260,7 +261,7 @@ def test_one_transfer_a_round(
     drafter = ModelDrafter(context(target, tiny_lm("llama", model=noisy_copy(model, 0.1))))
     draws = rule().draws(0)
     speculator = Speculator(
-        target, target.new_cache(), drafter, rule(), Law(given), draws, 4, settings_id=0, stamp=stamps()
+        target, target.new_cache(), drafter, rule(), Law(given), draws, FixedLength(4), 0, stamps()
     )
     answer = Answer([5, 6, 7], target.text, LIMITS)
     target.extend([5, 6], speculator.cache)

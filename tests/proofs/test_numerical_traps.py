@@ -12,6 +12,7 @@ from support.tables import Table, TableModel, random_table, settings
 from support.tiny import noisy_copy, tiny_lm, tiny_model, tiny_tokenizer
 from torch import Tensor
 
+from engine.adaptive import FixedLength
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.drafters.lookup import LookupDrafter
@@ -228,7 +229,7 @@ def test_trap_8_a_target_with_broken_logits(given: Settings, bad: float) -> None
             pass
         rule = GreedyMatch() if given.temperature == 0 else SpeculativeSampling()
         speculator = Speculator(
-            target, cache, drafter, rule, Law(given), Draws(0), 4, settings_id=0, stamp=stamps()
+            target, cache, drafter, rule, Law(given), Draws(0), FixedLength(4), 0, stamps()
         )
         plain = PlainDecoder(target, cache, Law(given), Draws(0), stamps())
         speculator.round(answer, 1)

@@ -22,6 +22,7 @@ from support.branches import EnumeratingDraws
 from support.reference_rules import Laws, RuleThresholds, token_thresholds
 from support.tables import ListCache, TableModel, reference_law
 
+from engine.adaptive import FixedLength, LengthChooser
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.config_tables import DraftConfig
@@ -82,6 +83,8 @@ class Lab:
     law: Law | None = None
     thresholds_of: RuleThresholds = token_thresholds
     """Where the uniform numbers of the rule decide."""
+    chooser_class: Callable[[int], LengthChooser] = FixedLength
+    """Makes what chooses the length of each round, from the largest K."""
     options: DraftConfig = field(default_factory=lambda: DraftConfig(method="lookup"))
 
     def __post_init__(self) -> None:
@@ -92,6 +95,7 @@ class Lab:
         )
         self.drafter = Watched(self.drafter_class(context))
         self._events = itertools.count()
+        self.current: Answer | None = None  # the newest one
         if isinstance(self.draws, EnumeratingDraws):
             self.draws.thresholds = self.thresholds
 
@@ -122,7 +126,7 @@ class Lab:
     def answer(self, written: Sequence[int] = ()) -> tuple[Answer, ListCache]:
         """An answer that so far reads ``written``, and the target's cache at that point."""
         limits = Limits(self.max_new_tokens, self.target.context_length)
-        answer = Answer(self.prompt, self.target.text, limits)
+        self.current = answer = Answer(self.prompt, self.target.text, limits)
         if written:
             answer.commit(written)
         cache = ListCache()
@@ -138,7 +142,7 @@ class Lab:
             rule=self.rule,
             law=self.law,
             draws=self.draws,
-            num_draft_tokens=self.k,
+            chooser=self.chooser_class(self.k),
             settings_id=0,
             stamp=self.stamp,
         )

@@ -14,6 +14,7 @@ from support.tables import Letters, settings
 from support.tiny import LLAMA_SHAPED, noisy_copy, static_lm, tiny_lm, tiny_model
 from torch import Tensor, nn
 
+from engine.adaptive import FixedLength, LengthChooser
 from engine.answer import Answer, Limits
 from engine.autoregressive import PlainDecoder
 from engine.config_tables import DraftConfig
@@ -84,6 +85,7 @@ def run_rounds(
     draws: Draws | None = None,
     cache: KVCache | None = None,
     dtype: torch.dtype = torch.float64,
+    chooser: LengthChooser | None = None,
 ) -> Run:
     """Decode by rounds until the answer ends; checks what holds after every round."""
     run = _begin(target, prompt, limits, cache)
@@ -96,7 +98,7 @@ def run_rounds(
         rule=rule or SpeculativeSampling(),
         law=Law(given, dtype),
         draws=draws or Draws(0),
-        num_draft_tokens=k,
+        chooser=chooser or FixedLength(k),
         settings_id=0,
         stamp=stamps(),
     )

@@ -329,7 +329,7 @@ class ScriptedSession(PlainScript):
         return Settings(
             drafter=config.draft.method,
             sample_strategy=config.draft.sample_strategy,
-            num_draft_tokens=config.draft.num_draft_tokens,
+            num_draft_tokens=config.draft.most_drafts,
             verify_strategy=config.verify.verify_strategy,
             temperature=config.sampling.temperature or 0.0,
             top_k=0,

@@ -50,9 +50,10 @@ def main(argv: Sequence[str] | None = None, setup: Setup | None = None) -> int:
     if options.write:
         document = options.write.read_text("utf-8")
         options.write.write_text(written_into(document, fenced(text), "app"), encoding="utf-8")
-    if not options.json:
-        sys.stdout.write(text)
-    sys.stdout.write(json_line(rows, context) + "\n")
+    if not options.no_table:
+        if not options.json:
+            sys.stdout.write(text)
+        sys.stdout.write(json_line(rows, context) + "\n")
     if not options.keep:
         state.drop()
     return 0

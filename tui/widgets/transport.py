@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.config import Config
+from engine.config_tables import AUTO
 from tui.drafting import drafter_words, is_synthetic, loads_model, rule_words
 from tui.glyphs import Glyphs, bar, glyph_set
 from tui.playable import Made
@@ -188,11 +189,12 @@ class TransportBar(OneLine):
     def _settings(state: ViewState, config: Config) -> str:
         """What is asked for now; a run in progress takes it over at the next round."""
         settings = state.settings
-        drafts = config.draft.num_draft_tokens
+        drafts = str(config.draft.num_draft_tokens)
         rule = config.verify.verify_strategy
         temperature: float | None = 0.0 if rule == "greedy_match" else config.sampling.temperature
         if state.replay and settings is not None:
-            drafts, temperature = settings.num_draft_tokens, settings.temperature
+            drafts = AUTO if settings.adaptive else str(settings.num_draft_tokens)
+            temperature = settings.temperature
             rule = settings.verify_strategy
         if temperature is None and settings is not None:
             temperature = settings.temperature
