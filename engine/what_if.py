@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.costs import MOST_DRAFTS, Costs, DraftCost, RoundCost
+from engine.costs import MOST_DRAFTS, Costs
 from engine.events import Round
 
 
@@ -220,8 +220,8 @@ def static_best(text: Sequence[Place], costs: Costs, most: int = MOST_DRAFTS) ->
 
 def oracle(rounds: Sequence[Round], costs: Costs, most: int = MOST_DRAFTS) -> Estimate:
     """Each round asks for drafts of which it is known that all will be accepted, as many as make the whole
-    the fastest; for none where plain steps are faster. Nothing that drafts ``most`` tokens at most, and cannot
-    know, is better.
+    the fastest; for none where plain steps are faster. Nothing that drafts ``most`` tokens at most, and
+    cannot know, is better.
 
     Args:
         rounds: at least one token in all.

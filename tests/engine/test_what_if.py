@@ -69,7 +69,7 @@ def test_the_oracle_on_rounds_worked_by_hand() -> None:
     seen = oracle([make_round(1, 4, 3), make_round(2, 3, 0), make_round(3, 3, 1)], price)
     assert seen.speedup == pytest.approx(7 / (1.75 + 1 + 1.25))
     assert (seen.rounds, seen.drafted, seen.tokens, seen.k, seen.unobserved) == (3, 4, 7, None, 0.0)
-    # Of the fourth place it is not known, so with chance 2/3 a round of 4 drafts ends where the second one did.
+    # The fourth place is unobserved: with chance 2/3 a round of 4 drafts ends where the second one did.
     found = oracle([make_round(1, 3, 3), make_round(2, 3, 0), make_round(3, 3, 1)], price)
     assert found.speedup == pytest.approx(7 / (1 / 3 * 4 + 2 / 3 * 3.25))
     assert found.unobserved > 0
