@@ -231,6 +231,21 @@ async def drafts(app: Driven, folder: Path) -> None:
     assert app.lab.config.draft.num_draft_tokens == 4
 
 
+@drives("change.auto", script=LONG)
+async def automatic_drafts(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.app.run_action("change_auto")
+    await app.until(lambda: app.lab.state.segment_start, "the segment")
+    settings = app.lab.state.settings
+    assert settings is not None and (settings.adaptive, settings.num_draft_tokens) == (True, 16)
+    bar = app.app.live.query_one(TransportBar)
+    await app.until(lambda: "K auto" in bar.text, "the bar")
+    start, newest = app.lab.state.segment_start, app.lab.state.rounds[-1].k
+    await app.press("plus")
+    await app.until(lambda: app.lab.state.segment_start > start, "another segment")
+    assert app.lab.config.draft.num_draft_tokens == newest + 1
+
+
 @drives("change.temperature", script=LONG)
 async def temperature(app: Driven, folder: Path) -> None:
     await app.running()
