@@ -129,6 +129,14 @@ def test_a_better_k_is_told_from_the_one_in_use() -> None:
     assert same.advice == (f"K = {best} is about the best",)
 
 
+def test_a_k_that_is_better_by_noise_only_is_not_told() -> None:
+    stats = statistics_of(drawn_rounds(200, 4, 0.8), costs(0.1), 2.2)
+    assert stats.best_k != 4
+    told = explain(stats)
+    assert told is not None
+    assert told.advice == ("K = 4 is about the best",)
+
+
 @given(st.floats(0.01, 20.0))
 def test_noise_is_no_outcome(speedup: float) -> None:
     assert outcome(speedup) == (1 if speedup > 1.03 else -1 if speedup < 0.97 else 0)
