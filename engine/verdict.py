@@ -174,7 +174,7 @@ class _Facts:
         now = self._points[self._k].speedup if self._k < len(self._points) else None
         if now is None or peak.k == self._k or peak.speedup < now * (1 + NOISE):
             return [f"K = {self._k} is about the best"] if outcome(speedup) > 0 else []
-        guess = "" if peak.observed else ", as far as drafts at the places that were tried can tell"
+        guess = "" if peak.observed else ", though drafts so long were not tried"
         return [f"K = {peak.k} would give {peak.speedup:.2f}x{guess}"]
 
     def _needed(self) -> str:

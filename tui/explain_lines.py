@@ -41,18 +41,25 @@ def _cost_lines(costs: Costs) -> Iterator[str]:
     yield _line("r by rows", passes)
     for source in costs.sources:
         drafts = "  ".join(
-            f"{cost.drafts}: {cost.ms / costs.t1_ms:.3g}" for cost in costs.drafts if cost.source == source
+            f"{cost.drafts}: {share_text(cost.ms / costs.t1_ms)}"
+            for cost in costs.drafts
+            if cost.source == source
         )
         yield _line(f"D by K {source}".rstrip(), drafts)
     c = costs.c()
     if c is not None:
-        yield _line("c", f"{c:.3g} a drafted token")
+        yield _line("c", f"{share_text(c)} a drafted token")
     yield _line("o", f"{max(costs.o(1), 0.0):.3f} of host work more in a round of one draft")
     if costs.bandwidth_gbs is not None and costs.copy_gbs is not None:
         share = costs.bandwidth_gbs / costs.copy_gbs
         yield _line(
             "bandwidth", f"{costs.bandwidth_gbs:.1f} GB/s of {costs.copy_gbs:.1f} that it gives ({share:.0%})"
         )
+
+
+def share_text(share: float) -> str:
+    """A cost in plain steps; what is next to nothing is told as such."""
+    return f"{share:.3g}" if share >= 0.001 or share == 0 else "<0.001"
 
 
 def _survival_lines(told: Explained, glyphs: Glyphs) -> Iterator[str]:

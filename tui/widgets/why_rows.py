@@ -9,7 +9,7 @@ from engine.explained import AfterTheFact, Explained
 from engine.predictor import Point, best
 from engine.stats import Statistics
 from engine.verdict import outcome
-from tui.explain_lines import estimates
+from tui.explain_lines import estimates, share_text
 from tui.glyphs import Glyphs, bar, bar_with_tick
 from tui.widgets.bars import bar_pieces
 from tui.widgets.rows import Piece, Row, clip_row, padded, wrap
@@ -72,13 +72,13 @@ def cost_rows(costs: Costs, width: int, glyphs: Glyphs) -> Iterator[Row]:
     yield _pair("t1", f"{costs.t1_ms:.1f} ms", width, glyphs)
     c = costs.c()
     if c is not None:
-        yield _pair("c", f"{c:.3g}", width, glyphs)
+        yield _pair("c", share_text(c), width, glyphs)
     yield _pair("o", f"{max(costs.o(1), 0.0):.3f}", width, glyphs)
     if costs.bandwidth_gbs is not None and costs.copy_gbs is not None:
         share = costs.bandwidth_gbs / costs.copy_gbs
         told = f"{costs.bandwidth_gbs:.1f} of {costs.copy_gbs:.1f} GB/s, {share:.0%}"
-        yield _pair("memory", told, width, glyphs)
-    passes = "  ".join(f"{cost.rows}: {costs.r(cost.rows):.2f}" for cost in costs.rounds)
+        yield _pair("bandwidth", told, width, glyphs)
+    passes = "  ".join(f"{cost.rows}:{costs.r(cost.rows):.2f}" for cost in costs.rounds)
     yield from wrap(f"r by rows  {passes}", width)
 
 
