@@ -149,7 +149,8 @@ def test_no_time_is_enough_for_one_sample(folders: tuple[str, str], monkeypatch:
     monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
     session = session_of(folders)
     costs = of(Calibrated, answered(session)).costs
-    assert [cost.rows for cost in costs.rounds] == [4]
+    assert [cost.rows for cost in costs.rounds] == [1, 4]
+    assert costs.rounds[0].pass_ms == costs.plain_pass_ms
     assert [cost.drafts for cost in costs.drafts] == [1, 3]
     session.close()
 
