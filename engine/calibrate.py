@@ -162,7 +162,7 @@ class Calibrator:
     def _medians(self, took_ms: float) -> Costs:
         samples, target = self._samples, self._pair.target
         plain_pass, plain_host = _median_pair(samples.plain)
-        if 1 not in samples.rounds:  # there was no time for it: narrower rounds must not cost what wide ones do
+        if 1 not in samples.rounds:  # no time was left: narrow rounds must not cost what wide ones do
             samples.rounds[1] = samples.plain
         return Costs(
             context_length=len(self._tokens),
