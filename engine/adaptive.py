@@ -25,7 +25,7 @@ START = 4
 """K while no cost is known, and the most for a first try or a probe."""
 _BUDGET, _BUDGET_AFTER_PROBE = 3.0, 2.0
 """Plain steps that drafting may lose before it is turned off: while it is on, and just after a probe."""
-_OFF_BELOW = 0.97
+_OFF_BELOW = 0.975
 """Speedup below which drafting is turned off. Closer to 1 the noise of the estimate would decide."""
 _CHEAP = 0.03
 """Largest share of a plain step that drafting a token may take for frequent probes."""
@@ -35,7 +35,7 @@ _TOKENS_A_STEP = 250
 """Tokens between the first probes of a drafter that takes a plain step a token; fewer for others."""
 _DOUBLINGS = 3
 """How often that of another one is doubled, once for each probe that failed."""
-_PROBE_SHARE = 0.01
+_PROBE_SHARE = 0.007
 """Largest share of the time that probes may lose."""
 _SETTLED = 32
 """Rounds after which a drafter that is turned off had been worth its tries."""

@@ -15,7 +15,7 @@ from engine.events import Round
 HALF_LIFE = 40
 """Rounds with a draft after which a round counts half."""
 _FADE = 0.5 ** (1 / HALF_LIFE)
-_PRIOR = 0.7
+_PRIOR = 0.75
 """Acceptance that a drafter of which nothing is known is taken to have."""
 _PRIOR_ROUNDS = 3.0
 """What that counts for at first; it is forgotten like any round, but for the last bit of it."""

@@ -121,8 +121,9 @@ RUN, REPLAY, CHANGE, MODELS, TALK, VIEW, PROGRAM = (
     "View",
     "Program",
 )
-PANES = ("context", "output", "rounds", "inspector", "gauge", "prompt")
-"""The panes by the keys 1 to 6."""
+PANE_KEYS = {"context": 1, "output": 2, "rounds": 3, "inspector": 4, "gauge": 5, "prompt": 6, "why": 8}
+"""The panes by their keys; 7 is the line of a replay."""
+PANES = tuple(PANE_KEYS)
 
 ACTIONS: tuple[Action, ...] = (
     Action(
@@ -287,7 +288,7 @@ ACTIONS: tuple[Action, ...] = (
             VIEW,
             call=f"pane('{name}')",
         )
-        for number, name in enumerate(PANES, 1)
+        for name, number in PANE_KEYS.items()
     ),
     Action("view.write", "0", "Write", "To the line for your next message", VIEW),
     Action(

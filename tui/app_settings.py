@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from textual import on
+
 from engine.config import Config
 from engine.config_tables import AUTO, MOST_FIXED_DRAFTS
 from engine.errors import ConfigError, DiskError
@@ -15,6 +17,7 @@ from tui.conversation import Conversation
 from tui.conversation_store import ConversationStore
 from tui.drafting import drafter_words, is_synthetic, rule_words
 from tui.settings_form import fields
+from tui.widgets.messages import DraftsChosen
 
 
 class SettingsApp(MessageApp):
@@ -45,6 +48,18 @@ class SettingsApp(MessageApp):
     def action_change_auto(self) -> None:
         if self.lab.config.draft.num_draft_tokens != AUTO:
             self.change({"draft.num_draft_tokens": AUTO})
+
+    @on(DraftsChosen)
+    def _drafts_chosen(self, event: DraftsChosen) -> None:
+        """A K of the prediction becomes the setting."""
+        if self.lab.replay is not None:
+            self.say(f"A recording stays as it was. Fork it with b to go on with K = {event.k}.")
+        elif event.k == 0:
+            self.say("K = 0 is plain decoding: nothing is drafted. A run drafts at least one token a round.")
+        elif event.k == self.lab.config.draft.num_draft_tokens:
+            self.say(f"K is {event.k} already.")
+        elif self.change({"draft.num_draft_tokens": event.k}):
+            self.say(f"K is {event.k} from the next round on.")
 
     def action_change_temperature(self) -> None:
         from tui.screens.message import TextModal

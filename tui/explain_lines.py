@@ -51,7 +51,7 @@ def _cost_lines(costs: Costs) -> Iterator[str]:
     if costs.bandwidth_gbs is not None and costs.copy_gbs is not None:
         share = costs.bandwidth_gbs / costs.copy_gbs
         yield _line(
-            "memory", f"{costs.bandwidth_gbs:.1f} GB/s of {costs.copy_gbs:.1f} that it gives ({share:.0%})"
+            "bandwidth", f"{costs.bandwidth_gbs:.1f} GB/s of {costs.copy_gbs:.1f} that it gives ({share:.0%})"
         )
 
 

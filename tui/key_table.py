@@ -17,6 +17,7 @@ TITLES = {
     "RoundsPane": "In the pane Rounds",
     "InspectorPane": "In the pane Inspector",
     "PromptPane": "In the pane Prompt",
+    "WhyPane": "In the pane Why",
     "Timeline": "In the line of a replay",
     "ChatInput": "In the line for your next message",
     "Dialog": "In every dialog",

@@ -27,9 +27,10 @@ from tui.widgets.output import OutputPane
 from tui.widgets.prompt import PromptPane
 from tui.widgets.rounds import RoundsPane
 from tui.widgets.timeline import Timeline
+from tui.widgets.why import WhyPane
 
 OWNERS = (
-    *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, Timeline, ChatInput),
+    *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, WhyPane, Timeline, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
     *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect, RaceScreen),
     *(LibraryScreen, RecordingRows, CompareScreen),

@@ -93,11 +93,13 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
 
     Files of the Hub's cache are named by their hash, so nothing is read at all.
     """
-    noted = noted_sha256(path)
+    real = path.resolve()
+    noted = _kept_sha256(real)
     if noted is not None:
         return noted
-    real = path.resolve()
     digest = sha256_of(real, on_progress, cancelled)
+    if real.stat().st_size < _NOTED_BYTES:
+        return digest
     note = _note(real)
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -113,10 +115,13 @@ def remembered_sha256(path: Path, on_progress: Progress = no_progress, cancelled
 def noted_sha256(path: Path) -> str | None:
     """SHA-256 of a file that is small, or whose hash was computed before; None for any other."""
     real = path.resolve()
+    return sha256_of(real) if real.stat().st_size < _NOTED_BYTES else _kept_sha256(real)
+
+
+def _kept_sha256(real: Path) -> str | None:
+    """By the name or the note of a file."""
     if len(real.name) == 64 and set(real.name) <= set("0123456789abcdef") and real.parent.name == "blobs":
         return real.name
-    if real.stat().st_size < _NOTED_BYTES:
-        return sha256_of(real)
     try:
         return _note(real).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):

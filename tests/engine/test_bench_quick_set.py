@@ -53,7 +53,7 @@ def test_what_was_not_calibrated_has_no_error() -> None:
 
 @pytest.mark.parametrize(("ratio", "status"), [(0.951, "PASS"), (0.949, "SHORT")])
 def test_auto_against_the_best_fixed_k(ratio: float, status: str) -> None:
-    choice = Choice("lookup", "block", 0.0, 8, 1.5, 1.4, Interval(ratio, 0.9, 1.0))
+    choice = Choice("lookup", "block", 0.0, 8, 1.5, 1.4, Interval(ratio, 0.9, 1.0), None)
     found = cells({2: 0.02})
     _, row = quick_set_rows(Results(found, found, (choice,)))
     assert row.name == "adaptive K / static best K, quick set"

@@ -6,7 +6,16 @@ from itertools import pairwise
 
 import pytest
 import torch
-from support.runs import GREEDY, Run, double_lm, run_plain, run_rounds
+from support.runs import (
+    GREEDY,
+    Run,
+    context,
+    double_lm,
+    in_words,
+    noisy_in_other_words,
+    run_plain,
+    run_rounds,
+)
 from support.sessions import ASK, configured, ids_of, loaded, of
 from support.tables import settings
 from support.tiny import ATTENTION_KINDS
@@ -16,6 +25,7 @@ from engine.config_tables import DraftConfig
 from engine.drafters.base import DrafterContext, Scored
 from engine.drafters.hybrid import MIN_MATCH, HybridDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.tli import TliDrafter
 from engine.draws import Draws
 from engine.events import Round, SegmentStarted
 from engine.kv_cache import KVCache
@@ -175,7 +185,6 @@ def test_what_the_model_is_fed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("more", "fed"), [(6, [7, 1]), (30, [8, 8, 8, 6, 1, 1])])
 def test_it_catches_up_after_a_long_copy(more: int, fed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """In passes no wider than a prompt is read in; a short gap goes into the pass that guesses."""
-    monkeypatch.setattr("engine.drafters.hybrid.CHUNK", 8)
     monkeypatch.setattr("engine.prefill.CHUNK", 8)
     target, model = double_lm("gpt2"), double_lm("gpt2", 0.1)
     tried, widths = hybrid(target, model), Widths(model, monkeypatch)
@@ -184,6 +193,24 @@ def test_it_catches_up_after_a_long_copy(more: int, fed: list[int], monkeypatch:
     draft = tried.propose([*PROMPT, *range(100, 100 + more)], 2, Law(GREEDY, torch.float64), Draws(0))
     assert draft.source == "model"
     assert widths.take() == fed
+
+
+@pytest.mark.parametrize("drafter_class", [ModelDrafter, TliDrafter])
+def test_so_does_every_drafter_with_a_model(
+    drafter_class: type[ModelDrafter | TliDrafter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was not asked for a while, as drafting did not pay: it guesses what it would have anyway."""
+    monkeypatch.setattr("engine.prefill.CHUNK", 8)
+    target, model = in_words(double_lm("gpt2")), noisy_in_other_words("gpt2")
+    model = double_lm("gpt2", 0.1) if drafter_class is ModelDrafter else model
+    tokens, law = [*PROMPT, *range(100, 130)], Law(GREEDY, torch.float64)
+    late, early = (drafter_class(context(target, model)) for _ in range(2))
+    list(late.prefill(PROMPT))
+    list(early.prefill(tokens))
+    widths = Widths(model, monkeypatch)
+    draft = late.propose(tokens, 2, law, Draws(0))
+    assert max(widths.take()) == 8
+    assert draft.ids.tolist() == early.propose(tokens, 2, law, Draws(0)).ids.tolist() != []
 
 
 def test_the_end_of_the_model_s_context_is_not_the_end_of_drafting() -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from support.calibrated import costs
+from support.scripted import make_round
 from support.trials import ONE, TWO, small_plan, trial_of, unit_of
 
 from engine.bench.bars import Bars, bars_svg
@@ -17,8 +19,9 @@ from engine.bench.trials.json_results import json_results
 from engine.bench.trials.markdown import markdown
 from engine.bench.trials.plan import Arm, Plan
 from engine.bench.trials.tables import category_lines, table_lines
-from engine.bench.trials.units import Unit, dump_unit, parse_unit
+from engine.bench.trials.units import ArmTrial, Unit, dump_unit, parse_unit
 from engine.bench.trials.words import sentences
+from engine.stats import Statistics, Timing
 
 PLAN = small_plan("somewhere")
 PLAIN, TWO_DRAFTS, FOUR_DRAFTS = (arm.name for arm in PLAN.arms)
@@ -118,8 +121,34 @@ def test_measures_are_those_of_the_statistics() -> None:
     assert cell.predicted_speedup is None and cell.prediction_error is None, "nothing was calibrated"
 
 
+def predicted(ms: float) -> ArmTrial:
+    """5 rounds of 2 tokens that should have taken 48 ms each, 40 in plain decoding a token."""
+    counts = Statistics()
+    counts.set_costs(costs(c=0.05, growth=0.05))
+    for number in range(1, 6):
+        counts.add(make_round(number, 2, 1))
+    counts.timing = Timing(ms, None)
+    return replace(trial_of(TWO_DRAFTS, ms), counts=counts, costs=counts.costs)
+
+
+def test_predictions_are_those_of_the_statistics_and_their_error_is_the_median_over_prompts() -> None:
+    """By the costs 80 / 48 = 1.67x; measured are 2x, 1.6x and 1x."""
+    three = (ONE, TWO, replace(ONE, id="3"))
+    units = [
+        replace(
+            unit_of(PLAN, question, {PLAIN: 400.0, TWO_DRAFTS: 0.0, FOUR_DRAFTS: 1.0}),
+            arms=(trial_of(PLAIN, 400.0), predicted(ms), trial_of(FOUR_DRAFTS, 1.0)),
+        )
+        for question, ms in zip(three, (200.0, 250.0, 400.0), strict=True)
+    ]
+    cell = cell_of(PLAN, PLAN.arm(TWO_DRAFTS), units)
+    assert cell.predicted_speedup == pytest.approx(80 / 48)
+    assert cell.prediction_error == pytest.approx(abs(80 / 48 - 2) / 2)
+    assert cell.best_k == units[0].of(TWO_DRAFTS).counts.best_k == 1, "the second draft never stood"
+
+
 def test_a_unit_survives_its_file() -> None:
-    unit = replace(UNITS[0], arms=(trial_of("a", 12.5, rounds=3), *UNITS[0].arms))
+    unit = replace(UNITS[0], arms=(trial_of("a", 12.5, rounds=3), predicted(3.0), *UNITS[0].arms))
     assert parse_unit(json.loads(json.dumps(dump_unit(unit)))) == unit
     with pytest.raises(ValueError, match="category"):
         parse_unit({"question": "1"})
@@ -147,6 +176,18 @@ def test_where_no_k_pays_plain_decoding_is_the_best_choice() -> None:
     (choice,) = results_of(plan, slow).choices
     assert (choice.static_k, choice.static_speedup) == (0, 1.0)
     assert choice.adaptive_over_static == Interval(100 / 104)
+
+
+def test_the_oracle_is_that_of_the_largest_fixed_k() -> None:
+    assert results_of(PLAN, UNITS).choices[0].oracle_speedup is None
+    units = []
+    for unit in UNITS:
+        two, four = (replace(trial, oracle_plain_ms=90.0) for trial in unit.arms[1:])
+        arms = (unit.arms[0], replace(two, oracle_ms=80.0), replace(four, oracle_ms=30.0))
+        units.append(replace(unit, arms=arms))
+    (choice,) = results_of(PLAN, units).choices
+    assert choice.oracle_speedup == pytest.approx(3.0)
+    assert sentences(results_of(PLAN, units))[-1].endswith("would have 3.00x.")
 
 
 # -- telling

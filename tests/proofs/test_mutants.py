@@ -90,6 +90,12 @@ def error_with(residual: Callable[..., Tensor], pair: str = "random", **more: An
         return error(lab(PAIRS[pair], 2, **more), 2)
 
 
+def looking_ahead() -> Lab:
+    tried = lab(RANDOM, 2)
+    tried.chooser_class = lambda k: mutants.LooksAtTheDraft(tried, k)
+    return tried
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A mistake, and how far it takes the law of the text from where it should be."""
@@ -151,6 +157,7 @@ MUTANTS = {
     "deciding on a draft by the next one": Mutant(
         "looking ahead", lambda: error(lab(RANDOM, 2, drafter=mutants.DecidesByTheSecond), 2)
     ),
+    "choosing K by what would be drafted": Mutant("looking ahead", lambda: error(looking_ahead(), 2)),
     "a block that breaks at the first failure": Mutant(
         "Sun et al.", lambda: error(lab(RANDOM, 2, rule=mutants.BlockThatBreaks()), 3)
     ),

@@ -95,6 +95,7 @@ class Lab:
         )
         self.drafter = Watched(self.drafter_class(context))
         self._events = itertools.count()
+        self.current: Answer | None = None  # the newest one
         if isinstance(self.draws, EnumeratingDraws):
             self.draws.thresholds = self.thresholds
 
@@ -125,7 +126,7 @@ class Lab:
     def answer(self, written: Sequence[int] = ()) -> tuple[Answer, ListCache]:
         """An answer that so far reads ``written``, and the target's cache at that point."""
         limits = Limits(self.max_new_tokens, self.target.context_length)
-        answer = Answer(self.prompt, self.target.text, limits)
+        self.current = answer = Answer(self.prompt, self.target.text, limits)
         if written:
             answer.commit(written)
         cache = ListCache()

@@ -7,10 +7,10 @@ of different lengths differ by their lengths only.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from engine.adaptive import FixedLength, LengthChooser
+from engine.adaptive import LengthChooser
 from engine.costs import ROWS, Costs, DraftCost, RoundCost
 from engine.events import DraftToken, Origin, Round, TargetToken, Verdict
 
@@ -50,7 +50,7 @@ class Scenario:
     costs: Costs
     odds: Odds
     finds: Finds = lambda position, asked: asked
-    tokens: int = 500
+    tokens: int = 800
     really: Costs | None = None
     """What things cost, where the calibration was wrong or is no longer true."""
     catch_up: float = 0.0
@@ -132,10 +132,6 @@ def simulated(k: int, given: int, accepted: int, ms: float, *, number: int = 1, 
     )
 
 
-def best_static(
-    scenario: Scenario, seed: int = 0, lengths: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16)
-) -> tuple[int, float]:
-    """The K that is fastest if it is always the same, and its milliseconds a token."""
-    times = {k: run(scenario, FixedLength(k), seed).ms_a_token for k in lengths}
-    best = min(times, key=lambda k: times[k])
-    return best, times[best]
+def total_ms(scenario: Scenario, make: Callable[[], LengthChooser], seeds: Iterable[int]) -> float:
+    """Time for the text, over some draws of what is accepted."""
+    return sum(run(scenario, make(), seed).ms_a_token for seed in seeds)

@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import torch
 from support.branches import EnumeratingDraws, EnumeratingNoise
+from support.enumerate import Lab
 from torch import Tensor
 
+from engine.costs import Costs
 from engine.drafters.base import Draft
 from engine.drafters.model import ModelDrafter
 from engine.draws import Draws, Stream
+from engine.events import Round
 from engine.sampling import Law
 from engine.verify import (
     Block,
@@ -24,6 +27,31 @@ from engine.verify import (
     _ratios,
     residual,
 )
+
+# -- what chooses K
+
+
+class LooksAtTheDraft:
+    """Looks what would be drafted, and drafts only if it likes that."""
+
+    def __init__(self, lab: Lab, k: int) -> None:
+        self._lab, self._k = lab, k
+
+    def choose(self, room: int) -> tuple[int, str]:
+        lab = self._lab
+        assert lab.current is not None and lab.law is not None
+        draft = lab.drafter.propose(lab.current.tokens, 1, lab.law, lab.draws)
+        return (min(self._k, room) if int(draft.ids[0]) == 0 else 0), "looked"
+
+    def observe(self, round_: Round) -> None:
+        pass
+
+    def calibrated(self, costs: Costs | None) -> None:
+        pass
+
+    def begin(self) -> None:
+        pass
+
 
 # -- drafters
 

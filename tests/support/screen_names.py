@@ -17,19 +17,31 @@ from support.scripted import TARGET, make_round
 from support.story import DRAFTER, baseline, settings
 from support.story import finished as ended
 
+from engine.bench.trials.cells import Cell, Choice
+from engine.bench.trials.tables import COLUMNS as BENCH_COLUMNS
 from engine.costs import Costs, DraftCost, RoundCost
 from engine.doctor.expectation import Expectation
+from engine.explained import explained
 from engine.stats import Statistics
 from tui.compare_text import LABELS
 from tui.doctor_text import sections
+from tui.explain_lines import explain_lines
 from tui.export.tables import COLUMNS
+from tui.glyphs import glyph_set
 from tui.summary import GLOSSARY, RunFacts, json_line, summary_rows
 from tui.widgets.gauge import GaugePane
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.rows import Row
 
 COSTS = Costs(
-    700, 17.9, 1.2, (RoundCost(1, 17.9, 1.4), RoundCost(9, 21.6, 1.6)), (DraftCost("", 1, 0.1),), 900.0
+    700,
+    17.9,
+    1.2,
+    (RoundCost(1, 17.9, 1.4), RoundCost(9, 21.6, 1.6)),
+    (DraftCost("", 1, 0.1),),
+    900.0,
+    12.0,
+    15.0,
 )
 _LABELS = ("lines--dim", "lines--strong")
 """Styles of the gauge's labels and headings."""
@@ -63,8 +75,10 @@ def _gauge() -> list[str]:
         async with shown(GaugePane(), (140, 40)) as (pane, pilot, _):
             pane.show(finished(with_rounds(make_round(n, 3, n % 4) for n in range(1, 9))))
             await pilot.pause()
-            found.extend(_labels(pane.make_rows()))
-            found.extend(("draft", "verify", "host"))
+            whole = pane.make_rows()
+            found.extend(_labels(whole))
+            times = (row.text for row in whole if " ms" in row.text)
+            found.extend(name for text in times for name in _BEFORE_A_NUMBER.findall(text))
             pane.compact = True
             found.extend(_labels(pane.make_rows()))
 
@@ -104,6 +118,25 @@ def _names_of(*classes: Any) -> Iterator[str]:
         yield from (field.name for field in fields(each))
 
 
+def _explain() -> Iterator[str]:
+    """Of an explained run of which everything is known."""
+    rounds = [replace(make_round(number, 3, number % 4), k=3) for number in range(1, 9)]
+    statistics = Statistics()
+    statistics.set_costs(COSTS)
+    for round_ in rounds:
+        statistics.add(round_)
+    statistics.set_run(ended(statistics.tokens, decode_ms=statistics.decode_ms))
+    statistics.set_baseline(baseline(statistics.tokens, 400.0))
+    told = explained(statistics, (1, 2, 3), rounds, "model", k=2)
+    lines = explain_lines(told, 3, glyph_set(ascii_only=True), 80)
+    sentence = len(lines) - lines[::-1].index("")  # the last part
+    for line in filter(None, lines[:sentence]):
+        if not line.startswith(" "):
+            yield re.split("[:,;]", line)[0]
+        elif (match := _LABELLED.match(line)) and _A_NAME.match(match[1]):
+            yield match[1]
+
+
 def _doctor() -> Iterator[str]:
     """Of what the doctor says of the machine, its speed and a pair."""
     for title, lines in sections(FACTS, (), "", 80, str):
@@ -122,6 +155,9 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "columns of a CSV": lambda: COLUMNS,
     "costs in a recording": lambda: _names_of(Costs, RoundCost, DraftCost),
     "costs in --json": COSTS.as_dict,
+    "the table of spec bench": lambda: (column.heading for column in BENCH_COLUMNS),
+    "the bench's --json": lambda: _names_of(Cell, Choice),
+    "spec explain": _explain,
     "the doctor": _doctor,
     "the doctor's --json": lambda: _names_of(Expectation),
 }

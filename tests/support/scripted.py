@@ -21,12 +21,14 @@ from support.scripted_plain import PlainScript
 
 from engine.config import Config
 from engine.context import Message, messages_to
+from engine.costs import Costs
 from engine.errors import DiskError, SpeculateError
 from engine.events import (
     Alternative,
     BaselineFinished,
     BaselineProgress,
     BaselineStarted,
+    Calibrated,
     DraftToken,
     EndReason,
     Event,
@@ -133,6 +135,8 @@ class Script:
     drafter: ModelInfo | None = None
     identical: bool | None = None
     first_difference: int | None = None
+    costs: Costs | None = None
+    """Measured before the rounds."""
     notices: tuple[Notice, ...] = ()
     """Told after the load."""
     load_error: BaseException | None = None
@@ -230,6 +234,9 @@ class ScriptedSession(PlainScript):
         yield from self._tell(SegmentStarted(0, 0, self._segment, self._settings()))
         yield from self._tell(PrefillProgress(0, 0, 2, 2))
         yield from self._tell(PrefillFinished(0, 0, 5.0))
+        if self.script.costs is not None:
+            self._statistics.set_costs(self.script.costs)
+            yield from self._tell(Calibrated(0, 0, self._segment, self.script.costs, "start"))
         told = 0
         for round_ in self.script.rounds[:max_rounds]:
             if told:

@@ -51,6 +51,4 @@ def trial_of(arm: str, ms: float, tokens: int = 10, *, rounds: int = 0, identica
         for number in range(1, rounds + 1):
             counts.add(make_round(number, 2, 1))
     counts.timing = Timing(ms, None)
-    return ArmTrial(
-        arm, counts, (ms / 10,), (), compared=2, identical=identical, dtype="float32", digest="abc"
-    )
+    return ArmTrial(arm, counts, (ms / 10,), compared=2, identical=identical, dtype="float32", digest="abc")

@@ -15,7 +15,7 @@ from textual.command import CommandList
 from engine.context import Message
 from engine.events import Origin
 from engine.registry import DRAFTERS, RULES
-from tui.actions import ACTIONS, BY_ID, PANES, Now, always
+from tui.actions import ACTIONS, BY_ID, PANE_KEYS, PANES, Now, always
 from tui.screens.model_requests import LoadModel
 from tui.screens.race import RaceScreen
 from tui.session_recorder import REC, REC_NEXT
@@ -396,7 +396,7 @@ async def copy(app: Driven, folder: Path) -> None:
 
 @drives(*(f"view.{name}" for name in PANES))
 async def panes(app: Driven, folder: Path) -> None:
-    for number, name in enumerate(PANES, 1):
+    for name, number in PANE_KEYS.items():
         await app.press(str(number))
         assert app.screen.focused is not None and app.screen.focused.id == name
         assert app.screen.focused.region, f"{name} cannot be seen"
@@ -411,7 +411,7 @@ async def write(app: Driven, folder: Path) -> None:
 @drives("view.next", "view.previous")
 async def cycle(app: Driven, folder: Path) -> None:
     seen = []
-    for _ in range(7):
+    for _ in range(len(PANES) + 1):
         await app.press("f6")
         focused = app.screen.focused
         seen.append("" if focused is None else focused.id)

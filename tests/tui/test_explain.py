@@ -48,7 +48,7 @@ def test_a_run_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     lines = told(capsys, written(tmp_path, run(costs(0.9, 0.1), speedup=0.6)))
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80
-    for part in ("t1            40.00 ms", "c             0.9", "memory        12.0 GB/s of 15.0"):
+    for part in ("t1            40.00 ms", "c             0.9", "bandwidth     12.0 GB/s of 15.0"):
         assert part in text
     assert "survival" in text
     assert "  0   1.00x" in text

@@ -1,4 +1,4 @@
-"""The live screen: six panes, in columns where there is room, one at a time where there is not."""
+"""The live screen: its panes, in columns where there is room, one at a time where there is not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from engine.config import Config
-from tui.actions import PANES
+from tui.actions import PANE_KEYS, PANES
 from tui.clipboard import say_copied
 from tui.conversation import Conversation
 from tui.playable import Made
@@ -34,6 +34,7 @@ from tui.widgets.prompt import PromptPane
 from tui.widgets.rounds import RoundsPane
 from tui.widgets.timeline import Timeline
 from tui.widgets.transport import KeyLine, TabBar, TransportBar
+from tui.widgets.why import WhyPane
 
 COLUMNS_FROM = 110
 """Columns of the screen from which the panes stand side by side."""
@@ -41,7 +42,7 @@ WRITE = "write"
 """Name of the line for the next message, among the panes."""
 TIMELINE = "timeline"
 """Name of the line of a replay, among the panes."""
-UNHURRIED = frozenset({"context", "gauge", "inspector"})
+UNHURRIED = frozenset({"context", "gauge", "inspector", "why"})
 """Panes that change in most of their lines with every round: while the engine works in this process, they are
 drawn this seldom, as what they cost it goes (docs/log.md)."""
 UNHURRIED_S = 1.0
@@ -52,6 +53,7 @@ _LETTERS = {
     "i": "inspector",
     "g": "gauge",
     "p": "prompt",
+    "y": "why",
     "w": WRITE,
     "t": TIMELINE,
 }
@@ -85,13 +87,14 @@ class LiveScreen(Screen[None]):
         self._state = ViewState()
         self._offered = ""
         self._left = "context"  # or the prompt, in its place
+        self._right = "inspector"  # or why
         self._all_at = float("-inf")
         self._follow_up: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield TransportBar(id="transport")
         yield Static("", id="offer", markup=False)
-        yield TabBar(PANES, id="tabs")
+        yield TabBar(PANE_KEYS, id="tabs")
         with Horizontal(id="body"):
             with Vertical(id="middle"):
                 yield OutputPane(id="output")
@@ -99,6 +102,7 @@ class LiveScreen(Screen[None]):
             with Vertical(id="right"):
                 yield GaugePane(id="gauge")
                 yield InspectorPane(id="inspector")
+                yield WhyPane(id="why")
             with Vertical(id="left"):
                 yield ContextPane(id="context")
                 yield PromptPane(id="prompt")
@@ -208,11 +212,11 @@ class LiveScreen(Screen[None]):
     def _arrange(self) -> None:
         single = self.single
         self.set_class(single, "-single")
-        hidden = "prompt" if self._left == "context" else "context"
-        shown = {self.active} if single else {*PANES} - {hidden}
+        hidden = {"context", "prompt", "inspector", "why"} - {self._left, self._right}
+        shown = {self.active} if single else {*PANES} - hidden
         for name in PANES:
             self.pane(name).display = name in shown
-        for column, names in (("middle", ("output", "rounds")), ("right", ("gauge", "inspector"))):
+        for column, names in (("middle", ("output", "rounds")), ("right", ("gauge", "inspector", "why"))):
             self.query_one(f"#{column}").display = bool(shown & {*names})
         self.query_one("#left").set_class(not shown & {"context", "prompt"}, "-line-only")
         self.query_one("#tabs").display = single
@@ -231,6 +235,8 @@ class LiveScreen(Screen[None]):
         self.active = name
         if name in {"context", "prompt"}:
             self._left = name
+        elif name in {"inspector", "why"}:
+            self._right = name
         self._arrange()
         self.pane(name).focus()
 
@@ -285,6 +291,9 @@ class LiveScreen(Screen[None]):
         self.query_one(RoundsPane).select(token.round if token.round >= 0 else None)
         if self.single:
             self.go_to("inspector")
+        elif self._right != "inspector":
+            self._right = "inspector"
+            self._arrange()
 
     @on(DraftSelected)
     def _draft(self, event: DraftSelected) -> None:

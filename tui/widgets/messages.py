@@ -41,3 +41,12 @@ class BranchRequested(Message):
         super().__init__()
         self.index = index
         """Index into ``ViewState.output``: the tokens before it stay."""
+
+
+class DraftsChosen(Message):
+    """So many drafted tokens a round are wanted from now on."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+        """0: none, which is plain decoding."""

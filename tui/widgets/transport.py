@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
@@ -209,7 +209,11 @@ def short_name(name: str) -> str:
 
 
 class TabBar(OneLine):
-    """The panes by name, one of them active; for screens that have room for one."""
+    """The panes by name, one of them active; for screens that have room for one.
+
+    Args:
+        keys: the key of each pane.
+    """
 
     class Chosen(Message):
         """A pane was clicked."""
@@ -218,9 +222,10 @@ class TabBar(OneLine):
             super().__init__()
             self.name = name
 
-    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
+    def __init__(self, keys: Mapping[str, int], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._names = tuple(names)
+        self._keys = dict(keys)
+        self._names = tuple(keys)
 
     def place(self, name: str) -> Region | None:
         """Where a pane's number and the blanks round it stand on the screen; None if it cannot be seen."""
@@ -229,16 +234,22 @@ class TabBar(OneLine):
         at = self._names.index(name)
         before = sum(cell_len(text) for text, _ in self._parts[:at])
         label = self._parts[at][0]
-        return Region(self.region.x + before, self.region.y, label.lower().index(name), 1)
+        word = label.split()[1]
+        return Region(self.region.x + before, self.region.y, label.index(word), 1)
 
     def show(self, active: str) -> None:
         """Mark a pane."""
-        lead = " " if self.app.size.width >= _ROOMY else ""
-        parts = []
-        for number, name in enumerate(self._names, 1):
-            label = f"{lead}{number} {name.capitalize()} "
-            parts.append((label, "bold reverse" if name == active else "$foreground 80%"))
-        self.set_parts(parts)
+        width = self.app.size.width
+        lead = " " if width >= _ROOMY else ""
+        labels = {name: f"{lead}{number} {name.capitalize()} " for name, number in self._keys.items()}
+        if sum(map(len, labels.values())) > width:
+            labels = {name: label.replace("Inspector", "Inspect") for name, label in labels.items()}
+        self.set_parts(
+            [
+                (label, "bold reverse" if name == active else "$foreground 80%")
+                for name, label in labels.items()
+            ]
+        )
 
     def on_click(self, event: events.Click) -> None:
         at = self.part_at(event.x)

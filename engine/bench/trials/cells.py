@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median, median_low
+from statistics import median
 
 from engine.bench.trials.bootstrap import RESAMPLES, Interval, ratio_of_sums
 from engine.bench.trials.plan import Arm, K, Kind, Plan
@@ -46,7 +46,7 @@ class Cell:
     prediction_error: float | None
     """Median over the prompts of |predicted - measured| / measured."""
     best_k: int | None
-    """Median over the runs of the K with the largest predicted speedup."""
+    """The K with the largest predicted speedup for all these prompts, by the newest costs."""
     compared: int
     """Answers that have to be plain decoding's, token for token."""
     identical: float | None
@@ -89,6 +89,9 @@ class Choice:
     """Of "auto"; None where it was not run."""
     adaptive_over_static: Interval | None
     """How many times as fast "auto" is as the best fixed K."""
+    oracle_speedup: float | None
+    """By costs, had each round of the largest fixed K asked for just the drafts that stood: no rule that does
+    not look ahead can do better. None where nothing was calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,6 @@ def cell_of(
         for own, plain in _by_question(arm.name, arm.plain, units)
         if (error := compared(own, plain).prediction_error) is not None
     ]
-    best = [k for trial in trials for k in trial.best_k]
     ttft = [ms for trial in trials for ms in trial.ttft_ms]
     many = sum(trial.compared for trial in trials)
     parted = [trial.first_difference for trial in trials if trial.first_difference is not None]
@@ -150,7 +152,7 @@ def cell_of(
         acceptance_by_position=tuple(total.acceptance_by_position or ()),
         **{name: measures[name] for name in _MEASURES},
         prediction_error=median(errors) if errors else None,
-        best_k=median_low(best) if best else None,
+        best_k=total.best_k,
         compared=many,
         identical=sum(trial.identical for trial in trials) / many if many else None,
         ties=sum(trial.ties for trial in trials),
@@ -213,7 +215,14 @@ def _choices(plan: Plan, cells: Sequence[Cell], units: Sequence[Unit]) -> Iterat
             adaptive_over_static=None
             if adaptive is None
             else _times_as_fast(adaptive.arm, chosen, units, plan.seed, RESAMPLES),
+            oracle_speedup=_oracle(max(fixed, key=lambda cell: cell.k).arm, units),
         )
+
+
+def _oracle(arm: str, units: Sequence[Unit]) -> float | None:
+    trials = [unit.of(arm) for unit in units]
+    ms = sum(trial.oracle_ms for trial in trials)
+    return sum(trial.oracle_plain_ms for trial in trials) / ms if ms else None
 
 
 def _speedup(cell: Cell) -> float:

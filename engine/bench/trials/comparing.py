@@ -10,7 +10,9 @@ from engine.bench.trials.decode import Written
 from engine.bench.trials.plan import Arm
 from engine.bench.trials.units import ArmTrial
 from engine.context import Message
+from engine.costs import Costs
 from engine.stats import Statistics, Timing
+from engine.what_if import oracle
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -24,9 +26,10 @@ class Pairing:
         self._counts = Statistics()
         self._decode_ms = 0.0
         self._ttft: list[float] = []
-        self._best: list[int] = []
+        self._costs: Costs | None = None
         self._compared = self._identical = self._ties = 0
         self._first: int | None = None
+        self._oracle_ms = self._oracle_plain_ms = 0.0
         self._digest = hashlib.sha256()
 
     def add(self, messages: Sequence[Message], written: Written, reference: Written) -> None:
@@ -35,8 +38,11 @@ class Pairing:
         self._decode_ms += counts.decode_ms
         if written.ttft_ms is not None:
             self._ttft.append(written.ttft_ms)
-        if counts.best_k is not None:
-            self._best.append(counts.best_k)
+        self._costs = counts.costs or self._costs
+        if counts.costs is not None and written.rounds:
+            plain_ms = counts.costs.t1_ms * counts.tokens
+            self._oracle_plain_ms += plain_ms
+            self._oracle_ms += plain_ms / oracle(written.rounds, counts.costs).speedup
         self._counts.merge(counts)
         self._digest.update(repr(written.ids).encode())
         if written.greedy and reference.greedy:
@@ -46,16 +52,18 @@ class Pairing:
         """All of it."""
         self._counts.timing = Timing(self._decode_ms, None)
         return ArmTrial(
-            self._arm.name,
-            self._counts,
-            tuple(self._ttft),
-            tuple(self._best),
-            self._compared,
-            self._identical,
-            self._ties,
-            self._first,
-            self._session.pair.target.info.dtype,
-            self._digest.hexdigest()[:12],
+            arm=self._arm.name,
+            counts=self._counts,
+            ttft_ms=tuple(self._ttft),
+            costs=self._costs,
+            compared=self._compared,
+            identical=self._identical,
+            ties=self._ties,
+            first_difference=self._first,
+            dtype=self._session.pair.target.info.dtype,
+            oracle_ms=self._oracle_ms,
+            oracle_plain_ms=self._oracle_plain_ms,
+            digest=self._digest.hexdigest()[:12],
         )
 
     def _compare(self, messages: Sequence[Message], ids: Sequence[int], plain: Sequence[int]) -> None:

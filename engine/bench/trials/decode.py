@@ -31,6 +31,7 @@ class Written:
     text: str = ""
     """Up to the end of text."""
     statistics: Statistics = field(default_factory=Statistics)
+    rounds: list[Round] = field(default_factory=list)
     greedy: bool = False
 
     @property
@@ -152,5 +153,6 @@ def _take(written: Written, event: Event) -> None:
             written.ids.append(event.id)
         case Round():
             written.ids += event.tokens
+            written.rounds.append(event)
     if isinstance(event, PlainStep | Round | RunFinished):
         written.text += event.text

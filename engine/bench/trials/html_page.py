@@ -18,8 +18,8 @@ _TITLE = "Speculative against plain decoding"
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #222; --line: #ddd; }
 @media (prefers-color-scheme: dark) { :root { --paper: #16181c; --ink: #e6e6e6; --line: #3a3f47; } }
-body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto;
-  max-width: 64rem; padding: 0 1rem; }
+body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
+  max-width: 72rem; padding: 0 1rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: right;
   white-space: nowrap; }

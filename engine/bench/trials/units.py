@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.costs import Costs
 from engine.event_json import from_json, plain
 from engine.stats import Baseline, Statistics, Timing
 
@@ -22,8 +23,8 @@ class ArmTrial:
     """Of its rounds, or of its plain steps; ``timing`` is the sum of its runs' decoding."""
     ttft_ms: tuple[float, ...] = ()
     """Of each run; none for a peer."""
-    best_k: tuple[int, ...] = ()
-    """By the statistics of each run."""
+    costs: Costs | None = None
+    """By which its newest rounds were predicted."""
     compared: int = 0
     """Answers that have to be plain decoding's, token for token."""
     identical: int = 0
@@ -34,6 +35,10 @@ class ArmTrial:
     """The earliest token, from 0, at which one parts from it."""
     dtype: str = ""
     """Number format of the target: only in float32 is a difference a fault."""
+    oracle_ms: float = 0.0
+    """What its tokens would have taken by the costs, had each round asked for just the drafts that stood."""
+    oracle_plain_ms: float = 0.0
+    """What they would have taken in plain decoding, by the same."""
     digest: str = ""
     """SHA-256 of the ids of its first answer, shortened."""
 
@@ -81,12 +86,13 @@ def parse_unit(value: object) -> Unit:
 
 
 def summed(trials: Iterable[ArmTrial]) -> Statistics:
-    """All runs as one: counts and times added up."""
-    total, decode_ms = Statistics(), 0.0
+    """All runs as one: counts and times added up, with the newest costs."""
+    total, decode_ms, costs = Statistics(), 0.0, None
     for trial in trials:
         total.merge(trial.counts)
         decode_ms += trial.counts.decode_ms
-    total.timing = Timing(decode_ms, None)
+        costs = trial.costs or costs
+    total.timing, total.costs = Timing(decode_ms, None), costs
     return total
 
 
