@@ -11,7 +11,6 @@ import pytest
 from support.app import CONFIG, QUESTION, Driven, driven
 from support.nasty import assert_harmless, drawn
 from support.sessions import configured
-from support.tiny import save_folder, tiny_model, tiny_tokenizer
 from support.trials import small_plan
 from support.tuning import DONE, bench, endless, results
 
@@ -54,8 +53,7 @@ async def over(app: Driven) -> None:
     await app.until(lambda: "Done in 12 s" in drawn(app.app), "the end of the bench")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
-@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize(("size", "ascii_only"), [((80, 24), True), ((120, 36), False), ((200, 50), False)])
 def test_the_table(
     size: tuple[int, int], ascii_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,9 +145,9 @@ def test_progress_in_words() -> None:
     assert progress_line(first) == "0 of 20 answers; chat: a"
 
 
-@pytest.mark.usefixtures("one_thread")
-def test_tiny_models_from_the_key_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = str(save_folder(tmp_path / "model", tiny_model("llama"), tiny_tokenizer()))
+def test_tiny_models_from_the_key_to_the_table(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.calibrate.BUDGET_S", 0.05)
     monkeypatch.setattr("engine.bench.trials.build.quick_plan", lambda *_: small_plan(target))
 
