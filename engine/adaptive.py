@@ -27,18 +27,12 @@ _BUDGET, _BUDGET_AFTER_PROBE = 3.0, 2.0
 """Plain steps that drafting may lose before it is turned off: while it is on, and just after a probe."""
 _OFF_BELOW = 0.975
 """Speedup below which drafting is turned off. Closer to 1 the noise of the estimate would decide."""
-_CHEAP = 0.03
-"""Largest share of a plain step that drafting a token may take for frequent probes."""
 _PROBE_EVERY = 32
 """Least tokens between two probes."""
 _TOKENS_A_STEP = 250
 """Tokens between the first probes of a drafter that takes a plain step a token; fewer for others."""
-_DOUBLINGS = 3
-"""How often that of another one is doubled, once for each probe that failed."""
 _PROBE_SHARE = 0.007
 """Largest share of the time that probes may lose."""
-_SETTLED = 32
-"""Rounds after which a drafter that is turned off had been worth its tries."""
 _DOUBT = 0.25
 """What is left of the evidence against a drafter when a probe succeeds."""
 
@@ -85,9 +79,10 @@ class FixedLength:
 class AdaptiveLength:
     """The K that pays most by what the newest rounds were like; none where none pays, with a probe at times.
 
-    Turned off it stays so for 32 tokens at least, and longer the dearer the drafter is and the more often its
-    probes failed. A drafter that looks up costs nothing until it finds something, so a probe of it lasts
-    until it does. One probe that succeeds turns drafting on again.
+    Turned off it stays so for 32 tokens at least, and longer the dearer the drafter is: what the last probe
+    lost, with all that the drafter had to read first, may only be a small share of the time. A drafter that
+    looks up costs nothing until it finds something, so a probe of it lasts until it does. One probe that
+    succeeds turns drafting on again.
 
     Args:
         most: largest K.
@@ -101,9 +96,9 @@ class AdaptiveLength:
         self._times: RecentTimes | None = None
         self._pending: Round | None = None
         self._k = 0
-        self._is_on, self._rounds_on = True, 0
+        self._is_on = True
         self._lost, self._budget = 0.0, _BUDGET
-        self._wait, self._failures = 0.0, 0
+        self._wait = 0.0
         self._best = 1.0
 
     def choose(self, room: int) -> tuple[int, str]:
@@ -130,7 +125,7 @@ class AdaptiveLength:
     def begin(self) -> None:
         self._digest()
         self._acceptance.fade(0.5)
-        self._wait, self._failures = 0.0, 0
+        self._wait = 0.0
 
     # -- what a round teaches
 
@@ -152,21 +147,16 @@ class AdaptiveLength:
         if self._is_on:
             # A cumulative sum (Page 1954): what was gained long ago does not pay for what is lost now.
             self._lost = max(0.0, self._lost + lost)
-            self._rounds_on += 1
         elif 2 * round_.accepted > len(round_.drafts):
             self._acceptance.fade(_DOUBT)
-            self._is_on, self._rounds_on = True, 0
+            self._is_on = True
             self._lost, self._budget = 0.0, _BUDGET_AFTER_PROBE
         elif round_.drafts:
             self._wait_longer(times, lost)
 
     def _wait_longer(self, times: RecentTimes, lost: float = 0.0) -> None:
         """Let some tokens pass before the next probe: the more, the more the last one lost."""
-        wait = max(_PROBE_EVERY, _TOKENS_A_STEP * times.c)
-        if times.c > _CHEAP:
-            wait *= 2 ** min(self._failures, _DOUBLINGS)
-        self._wait = max(wait, lost / _PROBE_SHARE)
-        self._failures += 1
+        self._wait = max(_PROBE_EVERY, _TOKENS_A_STEP * times.c, lost / _PROBE_SHARE)
 
     # -- what follows from it
 
@@ -176,7 +166,6 @@ class AdaptiveLength:
         best = max(range(1, self._most + 1), key=lambda k: speedups[k])
         self._best = speedups[best]
         if self._best < _OFF_BELOW and self._lost > self._budget:
-            self._failures = 0 if self._rounds_on > _SETTLED else self._failures
             self._is_on, self._lost = False, 0.0
             self._wait_longer(times)
             return False

@@ -22,12 +22,14 @@ _PRIOR_ROUNDS = 3.0
 _LEAST_PRIOR = 0.5
 _BORROWED = 6.0
 """Rounds that the rate of the position before counts for."""
-_USUAL = 1.5
-"""Rounds of the calibrated time that the times of the newest rounds are mixed with."""
+_USUAL = 3.0
+"""Rounds of the expected time that the times of the newest rounds are mixed with."""
 _GIVES = 0.9
 """Chance that a drafter goes on, where that was not seen."""
 _OUTLIER = 1.5
-"""How many times its usual time a round is taken to have lasted at most."""
+"""How many times its usual time something is taken to have lasted at most."""
+_LEAST_MS, _LEAST_WEIGHT = 1e-6, 1e-3
+"""Less is as good as nothing, and nothing is divided by it."""
 
 
 class _Rates:
@@ -112,8 +114,9 @@ class RecentAcceptance:
 class RecentTimes:
     """What rounds take: calibrated costs, corrected by how long the newest rounds really took.
 
-    What all widths have in common is no reason to choose another one: a machine that became slower did so for
-    plain steps too. So a width without rounds of its own is corrected as all are together.
+    The target's passes are corrected by their width, the rest of a round (drafting, judging) as a whole. A
+    width that was not seen lately is corrected as all are together: a machine that became slower did so for
+    plain steps too.
 
     Args:
         costs: of the newest calibration.
@@ -125,12 +128,14 @@ class RecentTimes:
         self.costs = costs
         self._charged = draft_cost * costs.t1_ms
         widths = range(1, most + 2)
-        self._widths = [costs.pass_ms(rows) + costs.host_ms(rows) for rows in widths]
+        self._passes = [costs.pass_ms(rows) for rows in widths]
+        self._hosts = [costs.host_ms(rows) for rows in widths]
         self._drafting = {
             source: [costs.draft_ms(k, source) for k in range(most + 1)] for source in costs.sources or ("",)
         }
         self._sources = dict.fromkeys(self._drafting, 0.0)
-        self._weights, self._ratios = [0.0] * (most + 1), [0.0] * (most + 1)
+        self._by_width = [_Ratio() for _ in widths]
+        self._all, self._beside = _Ratio(), _Ratio()
         self._read_along = True
 
     @property
@@ -141,7 +146,8 @@ class RecentTimes:
     @property
     def plain_ms(self) -> float:
         """A plain step."""
-        return self.costs.t1_ms * self._correction(0, self._common())
+        common = self._all.value()
+        return self.costs.plain_pass_ms * self._by_width[0].value(common) + self.costs.plain_host_ms * common
 
     def add(self, round_: Round) -> None:
         """Learn how long a round took."""
@@ -150,15 +156,18 @@ class RecentTimes:
             if round_.source in self._sources:
                 self._sources[round_.source] += 1.0
         at = len(round_.drafts)
-        # A drafter that did not read along first catches up, which later rounds need not.
-        usual, self._read_along = self._read_along or not round_.k, bool(round_.k)
-        if not usual or at >= len(self._weights):
+        if at >= len(self._passes):
             return
-        self._weights = [weight * _FADE for weight in self._weights]
-        self._ratios = [ratio * _FADE for ratio in self._ratios]
-        common, ratio = self._common(), round_.ms / max(self.costs.of_round(round_), 1e-6)
-        self._weights[at] += 1.0
-        self._ratios[at] += min(max(ratio, common / _OUTLIER), common * _OUTLIER)
+        pass_ms = max(self._passes[at], _LEAST_MS)
+        for ratio in self._by_width:
+            ratio.fade()
+        for ratio in (self._by_width[at], self._all):
+            ratio.add(round_.verify_ms / pass_ms)
+        # A drafter that did not read along first catches up, which later rounds need not.
+        if round_.drafts and self._read_along:
+            beside = max(self.costs.of_round(round_) - pass_ms, _LEAST_MS)
+            self._beside.add((round_.ms - round_.verify_ms) / beside)
+        self._read_along = bool(round_.k)
 
     def round_ms(self, given: list[float]) -> list[float]:
         """A whole round for K = 0 .. most.
@@ -166,32 +175,45 @@ class RecentTimes:
         Args:
             given: the chance that the first i drafts come, i = 1 .. most.
         """
-        common = self._common()
-        corrections = [self._correction(at, common) for at in range(len(self._widths))]
-        scored = [ms * factor for ms, factor in zip(self._widths, corrections, strict=True)]
-        steps = [chance * (scored[at + 1] - scored[at]) for at, chance in enumerate(given)]
-        passes = accumulate(steps, initial=scored[0])
-        drafting = self._mean_drafting()
-        charged = accumulate((self._charged * chance for chance in given), initial=0.0)
-        return [
-            draft * factor + ms + extra
-            for draft, factor, ms, extra in zip(drafting, corrections, passes, charged, strict=True)
+        common, beside = self._all.value(), self._beside.value()
+        scored = [
+            pass_ms * ratio.value(common) + host_ms * beside
+            for pass_ms, host_ms, ratio in zip(self._passes, self._hosts, self._by_width, strict=True)
         ]
+        steps = (chance * (scored[at + 1] - scored[at] + self._charged) for at, chance in enumerate(given))
+        passes = accumulate(steps, initial=scored[0])
+        return [draft * beside + ms for draft, ms in zip(self._mean_drafting(), passes, strict=True)]
 
     def _mean_drafting(self) -> list[float]:
         """Drafting K = 0 .. most tokens by whoever drafted lately; by the dearest part if none did."""
         total = sum(self._sources.values())
-        if total < 1e-3:
+        if total < _LEAST_WEIGHT:
             return max(self._drafting.values(), key=lambda ms: ms[-1])
         shares = [(weight / total, self._drafting[source]) for source, weight in self._sources.items()]
         if len(shares) == 1:
             return shares[0][1]
-        return [sum(share * ms[k] for share, ms in shares) for k in range(len(self._widths))]
+        return [sum(share * ms[k] for share, ms in shares) for k in range(len(self._passes))]
 
-    def _common(self) -> float:
-        """How many times as long as calibrated all rounds took together."""
-        return (sum(self._ratios) + _USUAL) / (sum(self._weights) + _USUAL)
 
-    def _correction(self, at: int, common: float) -> float:
-        """The same of the rounds that ``at`` drafts came in."""
-        return (self._ratios[at] + _BORROWED * common) / (self._weights[at] + _BORROWED)
+class _Ratio:
+    """How many times as long as expected something took lately."""
+
+    __slots__ = ("_sum", "_weight")
+
+    def __init__(self) -> None:
+        self._sum = self._weight = 0.0
+
+    def add(self, ratio: float) -> None:
+        """Count one more; one that is far off counts as less far."""
+        now = self.value()
+        self.fade()
+        self._weight += 1.0
+        self._sum += min(max(ratio, now / _OUTLIER), now * _OUTLIER)
+
+    def fade(self) -> None:
+        self._sum *= _FADE
+        self._weight *= _FADE
+
+    def value(self, expected: float = 1.0) -> float:
+        """Mixed with what is expected where there is little."""
+        return (self._sum + _USUAL * expected) / (self._weight + _USUAL)

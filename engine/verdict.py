@@ -192,8 +192,8 @@ def least_alpha(costs: Costs, most: int = MOST_DRAFTS) -> float | None:
 
 
 def usual_k(stats: Statistics) -> int:
-    """The K that most rounds asked for."""
+    """The K that most rounds asked for, of those that asked for drafts; 0 where none did."""
     rounds: dict[int, int] = {}
-    for shape in stats.shapes:
+    for shape in (shape for shape in stats.shapes if shape.asked):
         rounds[shape.asked] = rounds.get(shape.asked, 0) + shape.rounds
     return max(rounds, key=lambda k: (rounds[k], -k), default=0)

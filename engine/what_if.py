@@ -13,10 +13,10 @@ to depend on the text before it, not on its place in the round. Costs are those 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.costs import MOST_DRAFTS, Costs, DraftCost, RoundCost
+from engine.costs import MOST_DRAFTS, Costs
 from engine.events import Round
 
 
@@ -218,55 +218,59 @@ def static_best(text: Sequence[Place], costs: Costs, most: int = MOST_DRAFTS) ->
     return max(each, key=lambda found: (found.speedup, -(found.k or 0)))
 
 
-def oracle(rounds: Sequence[Round], costs: Costs) -> Estimate:
-    """Each round asked for the drafts that were accepted and for no other; for fewer or none where plain
-    steps are faster. No rule of stopping, which cannot know, is better.
+def oracle(rounds: Sequence[Round], costs: Costs, most: int = MOST_DRAFTS) -> Estimate:
+    """Each round asks for drafts of which it is known that all will be accepted, as many as make the whole
+    the fastest; for none where plain steps are faster. Nothing that drafts ``most`` tokens at most, and
+    cannot know, is better.
 
     Args:
         rounds: at least one token in all.
     """
-    tokens = sum(len(round_.tokens) for round_ in rounds)
-    ms = count = drafted = 0.0
-    for round_ in rounds:
-        spent, k, steps = min(_oracle_round(round_, costs))
-        ms, count, drafted = ms + spent, count + steps, drafted + k
-    return Walked(tokens, count, ms, drafted, drafted, 0.0).told("oracle", None, costs.t1_ms)
+    text = places(rounds)
+    rate = hit_rate(text)
+    sums = [_Sums(0.0, 0.0, 0.0, 0.0)] * (len(text) + 1)
+    for at in range(len(text) - 1, -1, -1):
+        sums[at] = _best_from(text[at : at + most], costs, sums[at:], rate)
+    whole = sums[0]
+    drafted = whole.drafted
+    return Walked(len(text), whole.rounds, whole.ms, drafted, drafted, whole.unseen).told(
+        "oracle", None, costs.t1_ms
+    )
 
 
-def _oracle_round(round_: Round, costs: Costs) -> Iterator[tuple[float, int, int]]:
-    """Ways to write a round's tokens: milliseconds, drafts asked for, rounds and plain steps."""
-    tokens = len(round_.tokens)
-    yield tokens * costs.t1_ms, 0, tokens
-    for k in range(1, round_.accepted + 1):
-        steps = max(tokens - k - 1, 0)
-        yield costs.round_ms(k, k, round_.source) + steps * costs.t1_ms, k, 1 + steps
+class _Sums(NamedTuple):
+    """What a text's end comes to; the milliseconds decide."""
+
+    ms: float
+    rounds: float
+    drafted: float
+    unseen: float
+
+    def after(self, ms: float, k: int, unseen: int) -> _Sums:
+        """With one more round before it."""
+        return _Sums(self.ms + ms, self.rounds + 1, self.drafted + k, self.unseen + unseen)
+
+    def plus(self, other: _Sums, chance: float) -> _Sums:
+        """With what comes of another case."""
+        return _Sums(*(mine + chance * its for mine, its in zip(self, other, strict=True)))
 
 
-# -- other costs
-
-
-def with_draft_cost(costs: Costs, c: float) -> Costs:
-    """A drafted token costs ``c`` plain steps, however many are drafted."""
-    sources = costs.sources or ("",)
-    drafts = tuple(DraftCost(source, 1, c * costs.t1_ms) for source in sources)
-    more = tuple(DraftCost(source, 2, 2 * c * costs.t1_ms) for source in sources)
-    both = sorted((*drafts, *more), key=lambda cost: (cost.source, cost.drafts))
-    return replace(costs, drafts=tuple(both))
-
-
-def scaled(costs: Costs, *, drafting: float = 1.0, growth: float = 1.0) -> Costs:
-    """Costs of which parts are multiplied.
+def _best_from(ahead: Sequence[Place], costs: Costs, rest: Sequence[_Sums], rate: float) -> _Sums:
+    """The best that an oracle does from a place on.
 
     Args:
-        drafting: factor of D(K).
-        growth: factor of what each further row adds to a pass.
+        ahead: the places from there on.
+        rest: what follows each of them, the place itself first.
     """
-    one = costs.pass_ms(1)
-    return replace(
-        costs,
-        drafts=tuple(replace(cost, ms=cost.ms * drafting) for cost in costs.drafts),
-        rounds=tuple(
-            RoundCost(cost.rows, max(one + (cost.pass_ms - one) * growth, 0.0), cost.host_ms)
-            for cost in costs.rounds
-        ),
-    )
+    expected, left, unseen = _Sums(0.0, 0.0, 0.0, 0.0), 1.0, 0
+    best = rest[1].after(costs.t1_ms, 0, 0)
+    for k, place in enumerate(ahead, 1):
+        chance = rate if place.hit is None else float(place.hit)
+        expected = expected.plus(best, left * (1 - chance))
+        left *= chance
+        if not left:
+            return expected
+        unseen += place.hit is None
+        following = rest[min(k + 1, len(rest) - 1)]
+        best = min(best, following.after(costs.round_ms(k, k, ahead[0].source), k, unseen))
+    return expected.plus(best, left)

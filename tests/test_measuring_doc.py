@@ -56,6 +56,7 @@ def test_the_gathering_sees_what_is_on_the_screen() -> None:
         SOURCES["the gauge"]()
     )
     assert {"a round takes", "same text as plain", "plain", "rule"} <= set(SOURCES["the summary"]())
+    assert {"measured", "static best", "oracle", "survival", "t1", "o"} <= set(SOURCES["the pane Why"]())
     assert {"memory reads", "bfloat16", "break-even", "c"} <= set(SOURCES["the doctor"]())
 
 

@@ -55,7 +55,7 @@ class SettingsApp(MessageApp):
         if self.lab.replay is not None:
             self.say(f"A recording stays as it was. Fork it with b to go on with K = {event.k}.")
         elif event.k == 0:
-            self.say("K = 0 is plain decoding: nothing is drafted. A run drafts at least one token a round.")
+            self.say("K = 0 is plain decoding. An automatic K drafts only where that pays.")
         elif event.k == self.lab.config.draft.num_draft_tokens:
             self.say(f"K is {event.k} already.")
         elif self.change({"draft.num_draft_tokens": event.k}):

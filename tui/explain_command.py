@@ -13,7 +13,7 @@ from engine.errors import UserError
 from engine.explained import Explained, explained
 from engine.user_text import shown_name
 from engine.verdict import usual_k
-from engine.what_if import with_draft_cost
+from engine.what_if_costs import with_draft_cost
 from tui.compare import chosen_run
 from tui.drafting import SYNTHETIC_DRAFTS, drafter_words
 from tui.explain_lines import explain_lines

@@ -84,8 +84,10 @@ def run(scenario: Scenario, chooser: LengthChooser, seed: int = 0) -> Told:
         catching_up = scenario.catch_up * unread * T1_MS if k else 0.0
         unread = 0 if k else unread + 1
         noise = chance.lognormvariate(0.0, 0.05)
+        pass_ms = really.pass_ms(given + 1)
+        beside = really.round_ms(k, given) - pass_ms
         round_ = simulated(
-            k, given, accepted, really.round_ms(k, given) * noise + catching_up, number=len(told.rounds) + 1
+            k, given, accepted, pass_ms * noise, beside * noise + catching_up, number=len(told.rounds) + 1
         )
         chooser.observe(round_)
         told.rounds.append(round_)
@@ -103,8 +105,10 @@ def _accepted(odds: Odds, position: int, given: int, chance: random.Random) -> i
     return given
 
 
-def simulated(k: int, given: int, accepted: int, ms: float, *, number: int = 1, source: str = "") -> Round:
-    """A round with these counts, all of whose time is the pass's."""
+def simulated(
+    k: int, given: int, accepted: int, verify_ms: float, draft_ms: float = 0.0, *, number: int = 1
+) -> Round:
+    """A round with these counts and times."""
     verdicts = [Verdict.ACCEPTED] * accepted
     if accepted < given:
         verdicts += [Verdict.REJECTED, *[Verdict.IGNORED] * (given - accepted - 1)]
@@ -125,10 +129,9 @@ def simulated(k: int, given: int, accepted: int, ms: float, *, number: int = 1, 
         text="a" * (accepted + 1),
         cut=None,
         taken_back=0,
-        draft_ms=0.0,
-        verify_ms=ms,
+        draft_ms=draft_ms,
+        verify_ms=verify_ms,
         host_ms=0.0,
-        source=source,
     )
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from support.calibrated import calibrated
 from support.doctor import FACTS
-from support.panes import finished, run, shown, with_rounds
+from support.panes import finished, fold, run, shown, started, with_rounds
 from support.scripted import TARGET, make_round
 from support.story import DRAFTER, baseline, settings
 from support.story import finished as ended
@@ -32,6 +33,7 @@ from tui.summary import GLOSSARY, RunFacts, json_line, summary_rows
 from tui.widgets.gauge import GaugePane
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.rows import Row
+from tui.widgets.why import WhyPane
 
 COSTS = Costs(
     700,
@@ -105,6 +107,27 @@ def _inspector() -> list[str]:
     return found
 
 
+def _why_pane() -> list[str]:
+    """Of the pane that explains a run that has ended."""
+    found: list[str] = []
+
+    async def scenario() -> None:
+        async with shown(WhyPane(), (60, 60)) as (pane, pilot, _):
+            rounds = [make_round(n, 3, n % 4) for n in range(1, 9)]
+            state = finished(with_rounds(rounds, fold(started(), [calibrated(COSTS)])))
+            pane.show(fold(state, [baseline(state.total.tokens, 400.0)]))
+            await pilot.pause()
+            heads = [row.pieces[0] for row in pane.make_rows() if row.pieces]
+            found.extend(
+                re.split("[:,;]", head.text)[0].strip()
+                for head in heads
+                if head.key == -1 and head.style in _LABELS and _A_NAME.match(head.text)
+            )
+
+    run(scenario)
+    return found
+
+
 def _labels(rows: Iterable[Row]) -> Iterator[str]:
     for piece in (piece for row in rows for piece in row.pieces if piece.style in _LABELS):
         for text in _COLUMN_HEADS.split(piece.text.strip()):
@@ -148,6 +171,7 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "measures of --json and recordings": lambda: Statistics().as_dict(),
     "the line of --json": lambda: json.loads(json_line(RunFacts(), Statistics().as_dict())),
     "the glossary": lambda: GLOSSARY,
+    "the pane Why": _why_pane,
     "the summary": _summary,
     "the gauge": _gauge,
     "the inspector": _inspector,

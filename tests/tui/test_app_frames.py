@@ -58,6 +58,20 @@ def test_a_round_that_is_chosen_is_shown_at_once(tmp_path: Path, seldom: float) 
     asyncio.run(go())
 
 
+def test_a_token_is_looked_into_where_one_pane_is_shown(tmp_path: Path) -> None:
+    """The inspector was told of no round until then."""
+
+    async def go() -> None:
+        async with driven(tmp_path, size=(80, 24)) as app:
+            app.lab.start()
+            await app.until(lambda: app.lab.state.finished, "the answer")
+            await app.press("left", "enter")
+            await app.until(lambda: app.app.live.active == "inspector", "the inspector")
+            assert app.app.live.query_one(InspectorPane).index == len(app.lab.state.rounds) - 1
+
+    asyncio.run(go())
+
+
 def test_what_is_pasted_into_the_palette_is_made_visible(tmp_path: Path) -> None:
     async def go() -> None:
         async with driven(tmp_path) as app:

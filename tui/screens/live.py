@@ -285,15 +285,16 @@ class LiveScreen(Screen[None]):
     def _token(self, event: TokenSelected) -> None:
         if event.index >= len(self._state.output):
             return  # the answer was replaced, or its end withdrawn, since the message was sent
-        self._show_panes()
+        if self.single:
+            self.go_to("inspector")
+        elif self._right == "inspector":
+            self._show_panes()
+        else:
+            self._right = "inspector"
+            self._arrange()
         self.query_one(InspectorPane).select_token(event.index)
         token = self._state.output[event.index]
         self.query_one(RoundsPane).select(token.round if token.round >= 0 else None)
-        if self.single:
-            self.go_to("inspector")
-        elif self._right != "inspector":
-            self._right = "inspector"
-            self._arrange()
 
     @on(DraftSelected)
     def _draft(self, event: DraftSelected) -> None:

@@ -91,8 +91,9 @@ class WhyPane(FixedView):
     def _now(self) -> int:
         """K of the settings; where each round has its own, that of most rounds."""
         settings = self._state.settings
-        asked = None if settings is None else settings.num_draft_tokens
-        return asked if isinstance(asked, int) and asked else usual_k(self._state.total.counts)
+        if settings is None or settings.adaptive:
+            return usual_k(self._state.total.counts)
+        return settings.num_draft_tokens
 
     def make_rows(self) -> list[Row]:
         told, width, glyphs = self._explained(), self.row_width, self.glyphs
@@ -105,7 +106,7 @@ class WhyPane(FixedView):
         rows += after_rows(told.statistics, told.after, width, glyphs)
         rows.append(self._heading("survival: all drafts up to here"))
         rows += survival_rows(told, width, glyphs)
-        rows.append(self._heading("costs, in plain steps"))
+        rows.append(self._heading(f"costs, in plain steps; at {told.costs.context_length} tokens"))
         return [*rows, *cost_rows(told.costs, width, glyphs)]
 
     def _heading(self, text: str) -> Row:

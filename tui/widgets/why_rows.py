@@ -80,7 +80,6 @@ def cost_rows(costs: Costs, width: int, glyphs: Glyphs) -> Iterator[Row]:
         yield _pair("memory", told, width, glyphs)
     passes = "  ".join(f"{cost.rows}: {costs.r(cost.rows):.2f}" for cost in costs.rounds)
     yield from wrap(f"r by rows  {passes}", width)
-    yield from wrap(f"measured at {costs.context_length} tokens", width, "lines--dim")
 
 
 def _pair(name: str, value: str, width: int, glyphs: Glyphs) -> Row:
