@@ -18,11 +18,11 @@ def views(results: Results) -> tuple[str, ...]:
 def bench_lines(results: Results, view: str, width: int) -> list[str]:
     """A table of one view, speedups by category, and what loses, in words; no line wider than ``width``."""
     cells = [cell for cell in results.by_category if cell.category == view] if view else results.cells
-    title = view if view else f"all {cells[0].questions} prompts so far together" if cells else ""
+    many = cells[0].questions if cells else 0
+    title = view or f"{many} prompt{'' if many == 1 else 's'} together"
     lines = [title[:width], *table_lines(cells, width), *category_lines(results, width)]
-    for sentence in sentences(results):
-        lines += ["", *textwrap.wrap(sentence, width)]
-    return lines
+    said = [textwrap.wrap(sentence, width) for sentence in sentences(results)]
+    return [*lines, "", *(line for wrapped in said for line in wrapped)]
 
 
 def progress_line(progress: Progress) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine import presets
 from engine.config import Config, load_config
-from engine.config_tables import DraftConfig
-from engine.context import load_context
+from engine.context import load_context, preset_context
+from engine.errors import ContextError
 from engine.tune_ranking import LeftOut, Ranked, Trying, Tuned, sentence
 from engine.user_text import shown_name
 from tui.console import Console
@@ -23,14 +23,19 @@ from tui.tune_rows import applied, draft_lines, heading, row_text, save_draft
 
 if TYPE_CHECKING:
     from engine.context import Message
-    from engine.session import Session
 
 _WIDEST = 100
 """Columns that the table takes, however wide the terminal is."""
 
 
 def tune_context(
-    source: str, context: str | None, names: Sequence[str], overrides: Sequence[str], *, save: bool, json_only: bool
+    source: str,
+    context: str | None,
+    names: Sequence[str],
+    overrides: Sequence[str],
+    *,
+    save: bool,
+    json_only: bool,
 ) -> int:
     """Tune, tell the ranking, save the best if that is asked for; returns the exit code.
 
@@ -58,7 +63,7 @@ def tune_context(
         lines = tuned_lines(tuned, left_out, min(output.width, _WIDEST))
         output.write("".join(f"{visible(line, '')}\n" for line in lines))
     if save:
-        console.note(_saved(source, config, tuned.best))
+        _save(source, config, tuned.best)
     output.write(json.dumps(tuned_json(tuned, left_out)) + "\n")
     return 0
 
@@ -94,9 +99,11 @@ def tuned_json(tuned: Tuned, left_out: Sequence[LeftOut]) -> dict[str, Any]:
 
 
 def _messages(source: str, context: str | None) -> tuple[Message, ...]:
-    if context is None and presets.is_preset(source):
-        return presets_context(source)
-    return tuple(load_context("context.json" if context is None else context))
+    if context is not None:
+        return load_context(context)
+    if presets.is_preset(source):
+        return preset_context(source)
+    raise ContextError("--tune needs a context: K is chosen for one", "Name it: --context context.json.")
 
 
 def _measure(
@@ -124,10 +131,13 @@ def _measure(
     raise AssertionError("tuning that nobody cancels runs to its end")
 
 
-def _saved(source: str, config: Config, best: Ranked) -> str:
-    """Save, or tell what to write; what was done, in words."""
+def _save(source: str, config: Config, best: Ranked) -> None:
+    """Save, or tell what to write; says on standard error which of them."""
     tuned = applied(config, best)
+    err = Output(sys.stderr)
     if presets.is_preset(source):
-        return f"a preset cannot be changed; in a file of your own these lines do the same:\n{draft_lines(tuned)}"
-    save_draft(tuned.draft, Path(source))
-    return f"saved in {shown_name(source)}"
+        err.write("a preset cannot be changed; in a file of your own these lines do the same:\n")
+        err.write("".join(f"{visible(line, '')}\n" for line in draft_lines(tuned).split("\n")))
+    else:
+        save_draft(tuned.draft, Path(source))
+        err.write(f"saved in {shown_name(source)}\n")

@@ -9,8 +9,9 @@ from typing import Any
 from support.trials import ONE, TWO, small_plan, unit_of
 
 from engine.bench.trials.cells import Results, results_of
+from engine.bench.trials.events import Progress
 from engine.tune_ranking import LeftOut, Ranked, Ranking, Trying, Tuned, TuneEvent
-from tui.bench_work import BenchEvent, Done, Progress, SoFar
+from tui.bench_work import BenchEvent, Done, SoFar
 
 PLAIN = Ranked("", 0, 1.0, None, None, True, 1.0, (("draft.num_draft_tokens", "auto"),))
 BEST = Ranked("lookup", 8, 1.42, 1.38, 1.47, True, 2.31, (("draft.num_draft_tokens", 8),))

@@ -60,16 +60,24 @@ def test_the_table(
     async def test(app: Driven, screen: BenchScreen) -> None:
         await over(app)
         shown = drawn(app.app)
-        for words in ("Quick bench: lookup", "all 2 prompts", "speedup", "0.77x", "K = 4", "chat", "repeat"):
+        for words in (
+            "Quick bench: lookup",
+            "2 prompts together",
+            "speedup",
+            "0.77x",
+            "K = 4",
+            "chat",
+            "repeat",
+        ):
             assert words in shown, (words, shown)
         assert "slower than plain decoding" in shown, "what loses is said"
         assert max(map(len, shown.split("\n"))) <= size[0]
         assert not ascii_only or shown.isascii()
         assert_harmless(app.app)
         await app.press("right")
-        assert "all 2 prompts" not in drawn(app.app)
+        assert "2 prompts together" not in drawn(app.app)
         await app.press("left")
-        assert "all 2 prompts" in drawn(app.app)
+        assert "2 prompts together" in drawn(app.app)
         await app.pilot.resize_terminal(60, 20)
         await app.until(lambda: max(map(len, drawn(app.app).split("\n"))) <= 60, "the narrow table")
 
@@ -161,7 +169,7 @@ def test_tiny_models_from_the_key_to_the_table(
             assert [cell.k for cell in screen.results.cells] == [0, 2, 4]
             assert {cell.category for cell in screen.results.by_category} == {"chat", "repeat"}
             assert all(cell.identical == 1.0 for cell in screen.results.cells)
-            await app.until(lambda: "all 2 prompts" in drawn(app.app), "its drawing")
+            await app.until(lambda: "2 prompts together" in drawn(app.app), "its drawing")
             await app.press("escape")
             await app.top("LiveScreen")
             assert app.lab.conversation.messages == QUESTION and app.lab.state.run == 0

@@ -74,6 +74,8 @@ def test_the_ranking(
         ):
             assert words in shown, (words, shown)
         assert not ascii_only or shown.isascii()
+        best = next(line for line in shown.split("\n") if "1.42x" in line)
+        assert "lookup" in best and "timed" in best, "a row is one line"
         assert_harmless(app.app)
 
     go(test, tmp_path, monkeypatch, size=size, ascii=ascii_only)
@@ -152,6 +154,18 @@ def test_a_failure_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert app.lab.config == CONFIG
 
     asyncio.run(scenario())
+
+
+def test_many_rows_leave_room_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = dataclasses.replace(TUNED, rows=TUNED.rows * 10)
+
+    async def test(app: Driven, screen: TuneScreen) -> None:
+        await over(app, screen)
+        shown = drawn(app.app)
+        for words in ("Tune:", "known by", "The fastest is", "use it", "esc"):
+            assert words in shown, (words, shown)
+
+    go(test, tmp_path, monkeypatch, lambda *_, **__: iter([many]), size=(80, 24))
 
 
 def test_where_nothing_pays_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

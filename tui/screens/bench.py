@@ -35,9 +35,19 @@ class BenchScreen(MeasuringScreen[None]):
         "One prompt of each category is written by each K and plainly, forth and back. The speedup is plain"
         " decoding's time over that of the row. Left and right go through the categories."
     )
+    KEYS = (("left right", "category"),)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "view(-1)", "Category before", id="bench.previous", tooltip="The category before"),
-        Binding("right", "view(1)", "Next category", id="bench.next", tooltip="The next category"),
+        Binding(
+            "left",
+            "view(-1)",
+            "Category before",
+            id="bench.previous",
+            tooltip="The category before",
+            show=False,
+        ),
+        Binding(
+            "right", "view(1)", "Next category", id="bench.next", tooltip="The next category", show=False
+        ),
         Binding("e", "export", "Export", id="bench.export", tooltip="Write a report, as .md or .html"),
     ]
     DEFAULT_CSS = """

@@ -18,8 +18,8 @@ from tui.screens.dialog import plain
 from tui.screens.measuring import MeasuringScreen
 from tui.tune_rows import heading, row_text
 
-_WIDTH = 76
-"""Columns of a row in a dialog on a terminal of 80."""
+_NARROWEST = 56
+"""Columns of a row in which a drafter can still be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,14 @@ class TuneScreen(MeasuringScreen[TuneChoice]):
         Binding("s", "save", "Use and save", id="tune.save", tooltip="Use the row, and save it to the file"),
     ]
     DEFAULT_CSS = """
-    TuneScreen .box OptionList { height: auto; max-height: 16; border: none; padding: 0; }
+    TuneScreen > .box { width: 100%; height: 95%; }
+    TuneScreen .box OptionList {
+        height: 1fr; border: none; padding: 0; scrollbar-gutter: stable; overflow-x: hidden;
+    }
     TuneScreen #doing { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     TuneScreen.-ascii #doing { text-overflow: clip; }
     TuneScreen #heading { color: $text-muted; height: 1; margin-top: 1; text-wrap: nowrap; }
-    TuneScreen #said { height: auto; margin-top: 1; }
+    TuneScreen #said { height: auto; max-height: 6; overflow-y: auto; margin-top: 1; }
     """
 
     def __init__(self) -> None:
@@ -62,12 +65,15 @@ class TuneScreen(MeasuringScreen[TuneChoice]):
         with Vertical(classes="box"):
             yield plain("Tune: which drafter and K are the fastest on this context?", "title")
             yield plain(self._doing, "quiet", id="doing")
-            yield Static(heading(_WIDTH), id="heading", markup=False)
+            yield Static("", id="heading", markup=False)
             yield OptionList()
             yield plain("", id="said")
 
     def on_mount(self) -> None:
         self.query_one(OptionList).focus()
+
+    def on_resize(self) -> None:
+        self.draw()
 
     @property
     def finished(self) -> bool:
@@ -91,8 +97,10 @@ class TuneScreen(MeasuringScreen[TuneChoice]):
     def draw(self) -> None:
         rows = self.query_one(OptionList)
         at = rows.highlighted
+        width = max(_NARROWEST, rows.scrollable_content_region.width)
+        self.query_one("#heading", Static).update(Content(heading(width)))
         rows.clear_options()
-        rows.add_options(Option(Content(self.safe(row_text(row, _WIDTH)))) for row in self.rows)
+        rows.add_options(Option(Content(self.safe(row_text(row, width)))) for row in self.rows)
         if self.rows:
             rows.highlighted = 0 if self.finished or at is None else min(at, len(self.rows) - 1)
         self.query_one("#doing", Static).update(Content(self.safe(self._doing)))
