@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from support.app import ANSWERED, LONG, QUESTION, Driven, driven
 from support.scripted import Script
+from support.tuning import bench, tuning
 from textual.command import CommandList
 
 from engine.context import Message
 from engine.events import Origin
 from engine.registry import DRAFTERS, RULES
 from tui.actions import ACTIONS, BY_ID, PANE_KEYS, PANES, Now, always
+from tui.screens.bench import BenchScreen
 from tui.screens.model_requests import LoadModel
 from tui.screens.race import RaceScreen
 from tui.session_recorder import REC, REC_NEXT
@@ -168,6 +171,33 @@ async def race(app: Driven, folder: Path) -> None:
     assert app.session.messages == QUESTION, "the answer that is there is written once more"
     await app.press("escape")
     assert (app.lab.conversation.messages, app.lab.state.run) == (ANSWERED, 0)
+
+
+@drives("tune.start", messages=ANSWERED)
+async def tune(app: Driven, folder: Path) -> None:
+    asked: list[tuple[Message, ...]] = []
+
+    def work(_: object, messages: tuple[Message, ...], **__: object) -> Iterator[object]:
+        asked.append(messages)
+        return tuning()
+
+    with patch("engine.tune.tune", work):
+        await app.press("K")
+        await app.top("TuneScreen")
+        await app.until(lambda: asked, "the engine's turn")
+    assert asked == [QUESTION], "the answer that is there is not read"
+    await app.press("escape")
+
+
+@drives("bench.start")
+async def quick_bench(app: Driven, folder: Path) -> None:
+    with patch("tui.bench_work.quick_bench", bench):
+        await app.press("Q")
+        screen = await app.top("BenchScreen")
+        assert isinstance(screen, BenchScreen)
+        await app.until(lambda: screen.finished, "the end of the bench")
+    await app.press("escape")
+    assert app.lab.conversation.messages == QUESTION
 
 
 @drives("run.continue", messages=ANSWERED)
