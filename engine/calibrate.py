@@ -91,7 +91,7 @@ class Calibrator:
         """What matters most first: plain steps, the run's own width and draft; then the rest; all again."""
         own = min(self._settings.num_draft_tokens + 1, ROWS[-1], self._room)
         widths = [own, *(rows for rows in ROWS if rows != own and rows <= self._room)]
-        lengths = sorted({own - 1, *(k for k in _DRAFTS if k < own)} - {0}, reverse=True)
+        lengths = list(dict.fromkeys(k for k in (own - 1, 1, *reversed(_DRAFTS)) if 0 < k < own))
         parts = self._pair.drafter.parts()
         yield self._plain_step  # once before it counts
         self._samples.plain.clear()
@@ -115,10 +115,11 @@ class Calibrator:
         yield partial(self._round, rows)
 
     def _is_enough(self) -> bool:
-        """Whether there is one sample of what the run itself will do."""
-        samples = self._samples
-        lengths = len(self._pair.drafter.parts()) if self._room > 1 else 0
-        return bool(samples.plain and samples.rounds) and self._drafts_tried >= lengths
+        """Whether there is one sample of what the run itself will do, and of the shortest draft: without it
+        nothing would be known of a smaller K."""
+        samples, own = self._samples, min(self._settings.num_draft_tokens, self._room - 1)
+        wanted = min(own, 2) * len(self._pair.drafter.parts())
+        return bool(samples.plain and samples.rounds) and self._drafts_tried >= wanted
 
     # -- one sample each
 
@@ -161,6 +162,8 @@ class Calibrator:
     def _medians(self, took_ms: float) -> Costs:
         samples, target = self._samples, self._pair.target
         plain_pass, plain_host = _median_pair(samples.plain)
+        if 1 not in samples.rounds:  # no time was left: narrow rounds must not cost what wide ones do
+            samples.rounds[1] = samples.plain
         return Costs(
             context_length=len(self._tokens),
             plain_pass_ms=plain_pass,

@@ -50,6 +50,8 @@ class SessionCore:
         self.shared_target: CausalLM | None = None
         """Held by another session; ``load`` takes it where it is what the configuration names. The two must
         not run at the same time."""
+        self.shared_drafter: CausalLM | None = None
+        """As ``shared_target``."""
         seed = config.sampling.seed
         self.seed = secrets.randbits(32) if seed is None else seed
         self.run_statistics = Statistics()
@@ -92,6 +94,8 @@ class SessionCore:
             held = self._pair.models() if self._pair else {}
             if self.shared_target is not None:
                 held.setdefault("target", self.shared_target)
+            if self.shared_drafter is not None:
+                held.setdefault("drafter", self.shared_drafter)
             prepared = prepare(self.config, reporter, self._cancelled.is_set, held)
             held.clear()
             self.eject()

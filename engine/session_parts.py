@@ -72,11 +72,15 @@ class SessionParts(SessionCore):
         super().__init__(config, recorder)
         self._changed: Config | None = None
         self._run = RunSoFar()
-        self._lengths: tuple[object, LengthChooser] | None = None  # what it is for, and who chooses K
+        self._lengths: tuple[Settings, LengthChooser] | None = None  # who chooses K, and for which settings
+
+    def eject(self) -> None:
+        super().eject()
+        self._lengths = None
 
     def _chooser_of(self, settings: Settings) -> LengthChooser:
         """Who chooses K: the one who learnt from the rounds before, while drafter and law are the same."""
-        kind = self._pair, replace(settings, seed=0)
+        kind = replace(settings, seed=0)
         if self._lengths is None or self._lengths[0] != kind:
             self._lengths = kind, chooser_for(settings)
         return self._lengths[1]

@@ -25,7 +25,7 @@ from engine.kv_cache import KVCache
 from engine.laws import Laws
 from engine.readout import read
 from engine.sampling import Law
-from engine.verify import Rule
+from engine.verify import Rule, judge_none
 
 if TYPE_CHECKING:
     from engine.models.causal_lm import CausalLM
@@ -80,8 +80,11 @@ class Speculator:
         # 3. Verify: how many guesses stand, and the target's own token after them.
         every_id = not self.draws.by_order
         laws = self.law.laws(logits.to(draft.ids.device), answer.tokens, draft.ids, every_id=every_id)
-        judged = _in_columns(draft, laws)
-        judgement = self.rule.judge(laws.p, judged.q, judged.ids, self.draws, context_length)
+        if n_drafts:
+            judged = _in_columns(draft, laws)
+            judgement = self.rule.judge(laws.p, judged.q, judged.ids, self.draws, context_length)
+        else:
+            judged, judgement = draft, judge_none(laws.p, self.draws, context_length)
         outcome = read(laws, judged, judgement, self.target.text, self._dtypes())
 
         # 4. Commit: cut at the first EOS, stop string or limit; only what is left is streamed and counted.

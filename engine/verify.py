@@ -56,6 +56,15 @@ class Rule(Protocol):
         ...
 
 
+def judge_none(p: Tensor, draws: Draws, position: int) -> Judgement:
+    """What every rule comes to without drafts: the target's own token, as plain decoding draws it.
+
+    Args:
+        p: the target's law, also a point mass.  # (1, V)
+    """
+    return Judgement(torch.zeros((), dtype=torch.int64, device=p.device), draws.target(p[0], position))
+
+
 class SpeculativeSampling:
     """Token verification: accept x with probability min(1, p(x)/q(x)), else draw from norm(max(p - q, 0))."""
 

@@ -258,6 +258,18 @@ ACTIONS: tuple[Action, ...] = (
         footer=True,
     ),
     Action("models.pick", "f3", "Models", "Choose, load and free models", MODELS, footer=True),
+    Action(
+        *("tune.start", "K", "Tune"),
+        "Try drafters and K on this context for half a minute, rank them, and take the best",
+        MODELS,
+        lambda now: now.messages > 0 and now.loaded and not now.running,
+    ),
+    Action(
+        *("bench.start", "Q", "Quick bench"),
+        "This pair over a prompt of each category, each K beside plain decoding: about 3 minutes",
+        MODELS,
+        lambda now: now.loaded and not now.running,
+    ),
     Action("settings.open", "f2", "Settings", "Every key of the configuration", MODELS, footer=True),
     Action("talk.list", "f4", "Conversations", "Open, rename, delete, import and export conversations", TALK),
     Action("talk.new", "ctrl+n", "New conversation", "Begin a new conversation", TALK),

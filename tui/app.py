@@ -16,8 +16,8 @@ from textual.message import Message
 
 from engine.errors import DiskError
 from tui.actions import ACTIONS, bindings
+from tui.app_bench import BenchApp
 from tui.app_library import LibraryApp
-from tui.app_race import RaceApp
 from tui.engine_thread import EngineThread
 from tui.guards import on_signals
 from tui.key_order import KeyOrder
@@ -40,7 +40,7 @@ class Woken(Message):
     """The engine said something."""
 
 
-class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
+class SpecApp(KeyOrder[int], LibraryApp, BenchApp):
     """The terminal app.
 
     Args:
@@ -232,7 +232,7 @@ class SpecApp(KeyOrder[int], LibraryApp, RaceApp):
 
             # Seen as soon as it is shown: the engine may be told to do something else meanwhile.
             self.lab.act_quietly(FailureSeen())
-            self.close_race()
+            self.close_measuring()
             self.push_screen(ErrorModal.of(failure))
 
     def _show_memory(self) -> None:

@@ -38,6 +38,10 @@ _REPORTS = (".md", ".html")
 def bench(words: Sequence[str], parser_class: ParserClass) -> int:
     """Run the sub-command and return the exit code. Raises SpeculateError."""
     options = _parser(parser_class).parse_args(words)
+    if options.tune:
+        return _tune(options)
+    if options.names or options.save:
+        raise ConfigError("--with and --save belong to --tune")
     plan = _plan(options)
     reports = [_report_path(name) for name in options.report]
     from engine.bench.journal import Journal
@@ -94,8 +98,35 @@ def _parser(parser_class: ParserClass) -> argparse.ArgumentParser:
     add("--report", action="append", default=[], metavar="FILE", help="write FILE.md or FILE.html too")
     add("--json", action="store_true", help="print the JSON line only")
     add("--state", metavar="FILE", help="keep what is finished there (default: in the cache folder)")
+    add(
+        "--tune", action="store_true", help="instead: try drafters and K on --context for 30 s, and rank them"
+    )
+    add(
+        "--with",
+        action="append",
+        default=[],
+        dest="names",
+        metavar="NAME",
+        help="--tune: another drafter model",
+    )
+    add("--save", action="store_true", help="--tune: write the best into the configuration file")
     add("--fresh", action="store_true", help="measure anew what a stopped bench has finished")
     return parser
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from tui.tune_command import tune_context
+
+    if len(options.configs) != 1:
+        raise ConfigError("--tune takes one configuration", "It tries other drafters and K by itself.")
+    return tune_context(
+        options.configs[0],
+        options.context,
+        options.names,
+        options.set,
+        save=options.save,
+        json_only=options.json,
+    )
 
 
 # -- what is asked for

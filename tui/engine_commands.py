@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from engine.config import Config
@@ -47,6 +47,22 @@ class Race:
     """Called on the engine's thread with what happens."""
 
 
+CalledOff = Callable[[], bool]
+"""Says whether what is done now is to end."""
+Work = Callable[[Session, CalledOff], Iterator[object]]
+"""A measurement: what it tells, while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Run a measurement, alone as a race is: no command comes between, and it does not pause."""
+
+    work: Work
+    """Called on the engine's thread."""
+    tell: Callable[[object], None]
+    """Called there with what the work tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Decode the next rounds with these settings."""
@@ -74,8 +90,8 @@ class Shutdown:
     """End the thread."""
 
 
-Command = Load | Eject | Generate | Race | Change | Record | Ask | Shutdown
+Command = Load | Eject | Generate | Race | Measure | Change | Record | Ask | Shutdown
 
 BETWEEN_ROUNDS = (Change, Ask)
 """Commands that a run in progress carries out at its next checkpoint; the others wait for its end. In a race
-all wait."""
+and in a measurement all wait."""

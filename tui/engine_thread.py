@@ -28,6 +28,7 @@ from tui.engine_commands import (
     Eject,
     Generate,
     Load,
+    Measure,
     Race,
     Record,
     Shutdown,
@@ -35,7 +36,7 @@ from tui.engine_commands import (
 from tui.failures import write_log
 from tui.state import Busy, Held, Idle, Loaded, PauseReached, Told
 
-__all__ = ["Ask", "Change", "Eject", "EngineThread", "Generate", "Load", "Mode", "Race", "Record"]
+__all__ = ["Ask", "Change", "Eject", "EngineThread", "Generate", "Load", "Measure", "Mode", "Race", "Record"]
 
 
 class Mode(Enum):
@@ -182,6 +183,8 @@ class EngineThread:
                 self._generate(command)
             case Race():
                 self._race(command)
+            case Measure():
+                self._measure(command)
             case Change(config):
                 self._use(config)
             case Record(recorder):
@@ -216,6 +219,13 @@ class EngineThread:
     def _race(self, command: Race) -> None:
         """Without checkpoints: what is done between two rounds would be done to one arm only."""
         for event in race(self._session, command.messages):
+            command.tell(event)
+            if self._off:
+                self._session.cancel()
+
+    def _measure(self, command: Measure) -> None:
+        """Without checkpoints, as a race."""
+        for event in command.work(self._session, lambda: self._off):
             command.tell(event)
             if self._off:
                 self._session.cancel()

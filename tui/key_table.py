@@ -33,6 +33,8 @@ TITLES = {
     "SafeSelect": "In a choice of the settings",
     "SettingsScreen": "In the settings",
     "RaceScreen": "In a race",
+    "TuneScreen": "While a context is tuned",
+    "BenchScreen": "In a bench",
     "LibraryScreen": "In the recordings",
     "RecordingRows": "In their list",
     "CompareScreen": "In the comparison",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.binding import Binding
 
 from tui.actions import ACTIONS
+from tui.screens.bench import BenchScreen
 from tui.screens.branch import AlternativesModal
 from tui.screens.compare import CompareScreen
 from tui.screens.conversations import ConversationsScreen
@@ -19,6 +20,7 @@ from tui.screens.models import ModelPicker
 from tui.screens.race import RaceScreen
 from tui.screens.recording_rows import RecordingRows
 from tui.screens.settings import SettingsScreen
+from tui.screens.tune import TuneScreen
 from tui.widgets.context import ContextPane
 from tui.widgets.inputs import ChatInput, SafeSelect
 from tui.widgets.inspector import InspectorPane
@@ -33,6 +35,7 @@ OWNERS = (
     *(LineView, ContextPane, OutputPane, RoundsPane, InspectorPane, PromptPane, WhyPane, Timeline, ChatInput),
     *(Dialog, ConversationsScreen, EditorModal, HelpScreen, JumpScreen, ConfirmModal, ErrorModal),
     *(ModelPicker, ModelRows, SettingsScreen, AlternativesModal, SafeSelect, RaceScreen),
+    *(TuneScreen, BenchScreen),
     *(LibraryScreen, RecordingRows, CompareScreen),
 )
 """Classes that bring keys of their own."""

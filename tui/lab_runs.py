@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
+from engine.context import Message
 from engine.errors import SpeculateError
 from engine.events import EndReason
 from engine.race import RaceEvent
 from tui.changes import effective
-from tui.engine_thread import Change, Generate, Race
+from tui.engine_commands import Work
+from tui.engine_thread import Change, Generate, Measure, Race
 from tui.lab_core import LabCore
 from tui.plan import Plan
 from tui.state import Paused, Phase, Resumed, RevealAll, RevealNext, needs_round
@@ -102,13 +104,28 @@ class RunLab(LabCore):
         Returns:
             Whether there is something to answer.
         """
-        messages = self.conversation.messages[: len(self.conversation) - self.answered]
+        messages = self.question
         if messages:
             self.engine.send(Change(effective(self.config, self._seed)))
             self.engine.send(Race(messages, tell))
         else:
             self.say("There is nothing to answer yet: write a message.")
         return bool(messages)
+
+    @property
+    def question(self) -> tuple[Message, ...]:
+        """The messages that the newest answer answers, or is to answer."""
+        return self.conversation.messages[: len(self.conversation) - self.answered]
+
+    def measure(self, work: Work, tell: Callable[[object], None]) -> None:
+        """Have something measured with the settings of now; the conversation stays as it is.
+
+        Args:
+            work: called on the engine's thread.
+            tell: called there with what the work tells.
+        """
+        self.engine.send(Change(effective(self.config, self._seed)))
+        self.engine.send(Measure(work, tell))
 
     def cancel(self) -> None:
         """End what is on its way; a partial answer is kept."""

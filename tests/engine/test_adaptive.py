@@ -15,6 +15,7 @@ from support.tables import settings
 
 from engine.adaptive import AUTO, LIMIT, OFF, PROBE, AdaptiveLength, FixedLength, chooser_for
 from engine.costs import MOST_DRAFTS, Costs, DraftCost
+from engine.recent import RecentAcceptance
 
 NEAR_BEST, NEAR_PLAIN = 0.95, 0.97
 STATIC = (0, 1, 2, 3, 5, 8, 16)
@@ -126,6 +127,31 @@ def test_finding_nothing_is_no_rejection() -> None:
     """Nothing is lost by asking a lookup for more, so it is never turned off."""
     nothing = Scenario(drafter_costs(0.0005, 0.2, lookup=True), always(0.0), lambda position, asked: 0)
     assert 0 not in run(nothing, AdaptiveLength(MOST_DRAFTS)).lengths[:-1]
+
+
+def test_a_probe_lasts_until_something_is_found() -> None:
+    chooser = AdaptiveLength(MOST_DRAFTS)
+    run(Scenario(drafter_costs(0.01, 0.2), always(0.0), tokens=100), chooser)
+    chooser.begin()
+    for _ in range(3):
+        k, reason = chooser.choose(50)
+        assert reason == PROBE
+        chooser.observe(simulated(k, 0, 0, 20.0))
+    k, reason = chooser.choose(50)
+    chooser.observe(simulated(k, k, 0, 30.0))
+    assert reason == PROBE
+    assert chooser.choose(50)[1].startswith(OFF)
+
+
+def test_what_was_not_given_was_neither_accepted_nor_rejected() -> None:
+    found, missing, wrong = (RecentAcceptance(4) for _ in range(3))
+    for _ in range(200):
+        found.add(simulated(2, 2, 2, 20.0))
+        missing.add(simulated(2, 0, 0, 20.0))
+        wrong.add(simulated(2, 2, 0, 20.0))
+    assert found.taus()[2] > 2.9
+    assert missing.taus()[1] < 1.02 and missing.given()[0] < 0.02
+    assert wrong.taus()[1] < 1.02 and wrong.given()[0] > 0.98
 
 
 def test_a_new_text_is_tried_at_once() -> None:

@@ -144,13 +144,14 @@ def test_a_cancelled_calibration_tells_nothing(folders: tuple[str, str]) -> None
 
 
 def test_no_time_is_enough_for_one_sample(folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine what the run itself will do is measured all the same, and nothing else."""
+    """On a slow machine what the run itself will do and the shortest draft are measured, and nothing else."""
     monkeypatch.setattr(calibrate, "BUDGET_S", 0.0)
     monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
     session = session_of(folders)
     costs = of(Calibrated, answered(session)).costs
-    assert [cost.rows for cost in costs.rounds] == [4]
-    assert [cost.drafts for cost in costs.drafts] == [3]
+    assert [cost.rows for cost in costs.rounds] == [1, 4]
+    assert costs.rounds[0].pass_ms == costs.plain_pass_ms
+    assert [cost.drafts for cost in costs.drafts] == [1, 3]
     session.close()
 
 

@@ -74,7 +74,7 @@ def test_the_interval_resamples_prompts_and_repeats_the_same_way() -> None:
     cell = cell_of(PLAN, PLAN.arm(FOUR_DRAFTS), UNITS)
     assert cell.speedup == Interval(2.0, 0.8, 4.0), "both prompts, or one of them twice"
     assert cell == cell_of(PLAN, PLAN.arm(FOUR_DRAFTS), UNITS)
-    again = [*UNITS, *(replace(unit, repeat=2) for unit in UNITS)]
+    again = [replace(unit, repeat=repeat) for repeat in range(1, 6) for unit in UNITS]
     assert cell_of(PLAN, PLAN.arm(FOUR_DRAFTS), again).speedup == cell.speedup, "repeats are no prompts"
     single = cell_of(PLAN, PLAN.arm(FOUR_DRAFTS), UNITS[:1])
     assert single.speedup == Interval(100 / 125)

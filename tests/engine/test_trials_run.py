@@ -14,6 +14,7 @@ from engine.bench.trials import decode as decoding
 from engine.bench.trials.build import PEERS, plan_of, quick_plan, takes_auto, with_settings
 from engine.bench.trials.decode import Written, calibrate, decode
 from engine.bench.trials.events import CellMeasured, Finished, Progress, TrialEvent
+from engine.bench.trials.facts import plan_key
 from engine.bench.trials.plan import Plan
 from engine.bench.trials.questions import Question, own_questions
 from engine.bench.trials.run import run_trials
@@ -156,15 +157,18 @@ def test_sampled_arms_have_one_length_and_are_not_compared(session: Session, tar
     assert len({cell.tokens for cell in cells}) == 1
 
 
+@pytest.mark.parametrize("shortened", [False, True])
 def test_a_text_that_differs_is_found_and_is_no_tie(
-    session: Session, target: str, monkeypatch: pytest.MonkeyPatch
+    session: Session, target: str, monkeypatch: pytest.MonkeyPatch, shortened: bool
 ) -> None:
     wrong = small_plan(target).arms[2].name
 
     def spoiled(*arguments: Any, **more: Any) -> Written | None:
         written = decode(*arguments, **more)
         assert written is not None
-        if arguments[1].name == wrong and len(written.ids) > 2:
+        if arguments[1].name == wrong and shortened:
+            del written.ids[2:]
+        elif arguments[1].name == wrong:
             written.ids[2] = 5 if written.ids[2] != 5 else 6
         return written
 
@@ -228,6 +232,7 @@ def test_cancelling_the_session_ends_it_at_the_next_commit(
 
 
 def test_the_conversation_is_not_touched(session: Session, target: str) -> None:
+    session.seed = 77
     list(session.generate(ASK))
     before = (session.config, session.seed, session.statistics())
     told(session, small_plan(target, questions=[ONE], temperatures=[0.0, 0.7]))
@@ -259,7 +264,7 @@ def test_rounds_are_predicted_by_costs_that_were_measured_before(
     assert [cell.prediction_error is not None for cell in cells] == [False, True, True]
     assert cells[1].best_k is not None
     (choice,) = results(told(session, plan)).choices
-    assert choice.oracle_speedup is not None and choice.oracle_speedup >= 1
+    assert choice.oracle_speedup is not None and choice.oracle_speedup > 0.999, "plain decoding is open to it"
 
 
 def test_costs_are_measured_anew_for_each_prompt(session: Session, target: str) -> None:
@@ -353,6 +358,14 @@ def test_arms_of_the_same_models_share_a_session_and_others_the_target(target: s
 
 def replaced(config: Config, **run: Any) -> Config:
     return config.model_copy(update={"run": config.run.model_copy(update=run)})
+
+
+@pytest.mark.parametrize(
+    "changes", [{"tokens": 7}, {"repeats": 2}, {"seed": 1}, {"ks": [2, 5]}, {"questions": [ONE]}]
+)
+def test_what_is_kept_is_of_one_plan_only(target: str, changes: dict[str, Any]) -> None:
+    assert plan_key(small_plan(target)) == plan_key(small_plan(target))
+    assert plan_key(small_plan(target)) != plan_key(small_plan(target, **changes))
 
 
 def test_a_plan_knows_its_runs(target: str) -> None:

@@ -75,7 +75,7 @@ def test_it_was_the_past_that_chose() -> None:
     """After the same first K another one came, as that round went well or not."""
     tried, seen = adaptive("speculative_sampling", "model greedy", 3, CHEAP)
     tried.max_new_tokens = 8
-    walked_law(tried, 4)
+    walked_law(tried, 3)
     firsts = {chosen[0] for chosen in seen}
     seconds = {chosen[1] for chosen in seen if len(chosen) == 2}
     assert len(firsts) == 1 < len(seconds), seen

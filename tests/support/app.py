@@ -105,12 +105,13 @@ async def driven(
     messages: Sequence[Message] = QUESTION,
     config: Config = CONFIG,
     load: bool = True,
+    session_factory: Any = None,
     **launch: Any,
 ) -> AsyncIterator[Driven]:
-    """The app with a conversation, the scripted models loaded."""
+    """The app with a conversation, its models loaded: the scripted ones, or those of another session."""
     factory = Scripted(script or Script())
     launch.setdefault("recordings", RecordingFolder(folder / "recordings"))
-    engine = EngineThread(config, session_factory=cast(Any, factory))
+    engine = EngineThread(config, session_factory=session_factory or cast(Any, factory))
     begin = Launch(
         config, Conversation(tuple(messages)), ConversationStore(folder / "talks"), load=load, **launch
     )

@@ -30,6 +30,7 @@ from tui.explain_lines import explain_lines
 from tui.export.tables import COLUMNS
 from tui.glyphs import glyph_set
 from tui.summary import GLOSSARY, RunFacts, json_line, summary_rows
+from tui.tune_rows import heading
 from tui.widgets.gauge import GaugePane
 from tui.widgets.inspector import InspectorPane
 from tui.widgets.rows import Row
@@ -181,6 +182,7 @@ SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "costs in --json": COSTS.as_dict,
     "the table of spec bench": lambda: (column.heading for column in BENCH_COLUMNS),
     "the bench's --json": lambda: _names_of(Cell, Choice),
+    "a tuned context": lambda: _COLUMN_HEADS.split(heading(80)),
     "spec explain": _explain,
     "the doctor": _doctor,
     "the doctor's --json": lambda: _names_of(Expectation),

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from support.scripted_plain import PlainScript
 
 from engine.config import Config
+from engine.config_tables import AUTO
 from engine.context import Message, messages_to
 from engine.costs import Costs
 from engine.errors import DiskError, SpeculateError
@@ -330,6 +331,7 @@ class ScriptedSession(PlainScript):
             drafter=config.draft.method,
             sample_strategy=config.draft.sample_strategy,
             num_draft_tokens=config.draft.most_drafts,
+            adaptive=config.draft.num_draft_tokens == AUTO,
             verify_strategy=config.verify.verify_strategy,
             temperature=config.sampling.temperature or 0.0,
             top_k=0,

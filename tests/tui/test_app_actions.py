@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from support.app import ANSWERED, LONG, QUESTION, Driven, driven
 from support.scripted import Script
+from support.tuning import bench, tuning
 from textual.command import CommandList
 
 from engine.context import Message
 from engine.events import Origin
 from engine.registry import DRAFTERS, RULES
 from tui.actions import ACTIONS, BY_ID, PANE_KEYS, PANES, Now, always
+from tui.screens.bench import BenchScreen
 from tui.screens.model_requests import LoadModel
 from tui.screens.race import RaceScreen
 from tui.session_recorder import REC, REC_NEXT
@@ -170,6 +173,33 @@ async def race(app: Driven, folder: Path) -> None:
     assert (app.lab.conversation.messages, app.lab.state.run) == (ANSWERED, 0)
 
 
+@drives("tune.start", messages=ANSWERED)
+async def tune(app: Driven, folder: Path) -> None:
+    asked: list[tuple[Message, ...]] = []
+
+    def work(_: object, messages: tuple[Message, ...], **__: object) -> Iterator[object]:
+        asked.append(messages)
+        return tuning()
+
+    with patch("engine.tune.tune", work):
+        await app.press("K")
+        await app.top("TuneScreen")
+        await app.until(lambda: asked, "the engine's turn")
+    assert asked == [QUESTION], "the answer that is there is not read"
+    await app.press("escape")
+
+
+@drives("bench.start")
+async def quick_bench(app: Driven, folder: Path) -> None:
+    with patch("tui.bench_work.quick_bench", bench):
+        await app.press("Q")
+        screen = await app.top("BenchScreen")
+        assert isinstance(screen, BenchScreen)
+        await app.until(lambda: screen.finished, "the end of the bench")
+    await app.press("escape")
+    assert app.lab.conversation.messages == QUESTION
+
+
 @drives("run.continue", messages=ANSWERED)
 async def go_on(app: Driven, folder: Path) -> None:
     await app.press("c")
@@ -229,6 +259,21 @@ async def drafts(app: Driven, folder: Path) -> None:
     await app.press("minus", "minus")
     await app.until(lambda: app.lab.state.segment_start > start, "another segment")
     assert app.lab.config.draft.num_draft_tokens == 4
+
+
+@drives("change.auto", script=LONG)
+async def automatic_drafts(app: Driven, folder: Path) -> None:
+    await app.running()
+    await app.app.run_action("change_auto")
+    await app.until(lambda: app.lab.state.segment_start, "the segment")
+    settings = app.lab.state.settings
+    assert settings is not None and (settings.adaptive, settings.num_draft_tokens) == (True, 16)
+    bar = app.app.live.query_one(TransportBar)
+    await app.until(lambda: "K auto" in bar.text, "the bar")
+    start, newest = app.lab.state.segment_start, app.lab.state.rounds[-1].k
+    await app.press("plus")
+    await app.until(lambda: app.lab.state.segment_start > start, "another segment")
+    assert app.lab.config.draft.num_draft_tokens == newest + 1
 
 
 @drives("change.temperature", script=LONG)
