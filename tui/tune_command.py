@@ -62,9 +62,11 @@ def tune_context(
     if not json_only:
         lines = tuned_lines(tuned, left_out, min(output.width, _WIDEST))
         output.write("".join(f"{visible(line, '')}\n" for line in lines))
-    if save:
-        _save(source, config, tuned.best)
-    output.write(json.dumps(tuned_json(tuned, left_out)) + "\n")
+    try:
+        if save:
+            _save(source, config, tuned.best)
+    finally:  # a file that cannot be written loses no ranking
+        output.write(json.dumps(tuned_json(tuned, left_out)) + "\n")
     return 0
 
 
