@@ -272,12 +272,14 @@ def _measure(
         journal.add(unit.key, {"unit": dump_unit(unit)})
 
     progress = Progress(Output(sys.stderr))
-    for event in run_trials(sessions.of, plan, kept=kept, keep=keep):
-        if isinstance(event, Answering):
-            progress.update(*_progress_words(event))
-        elif isinstance(event, Finished):
-            progress.clear()
-            return event.results, facts_of(plan, sessions.held, command, seconds, load_before)
+    try:
+        for event in run_trials(sessions.of, plan, kept=kept, keep=keep):
+            if isinstance(event, Answering):
+                progress.update(*_progress_words(event))
+            elif isinstance(event, Finished):
+                return event.results, facts_of(plan, sessions.held, command, seconds, load_before)
+    finally:
+        progress.clear()
     raise AssertionError("a bench that nobody cancels runs to its end")
 
 

@@ -57,6 +57,7 @@ def tune_context(
             tuned, left_out = _measure(config, messages, names, console)
         except KeyboardInterrupt:
             console.end_answer()
+            sys.stderr.write("stopped; nothing is ranked or saved\n")
             return interrupts.exit_code
     output = Output(sys.stdout)
     if not json_only:
@@ -126,9 +127,9 @@ def _measure(
             elif isinstance(event, LeftOut):
                 left_out.append(event)
             elif isinstance(event, Tuned):
-                progress.clear()
                 return event, left_out
     finally:
+        progress.clear()
         session.close()
     raise AssertionError("tuning that nobody cancels runs to its end")
 

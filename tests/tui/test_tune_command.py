@@ -114,7 +114,8 @@ def test_ctrl_c_ends_it(
     monkeypatch.setattr("engine.tune.tune", stopped)
     config, context = files
     assert main(["bench", str(config), "--context", str(context), "--tune"]) == 130
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    assert out == "" and err.endswith("stopped; nothing is ranked or saved\n")
 
 
 def test_a_preset_is_told_instead(
