@@ -246,6 +246,10 @@ def test_a_prompt_that_does_not_fit_is_an_error_and_a_later_turn_that_does_not_i
     long = "the knight " * 300
     with pytest.raises(PromptTooLong, match="reads 512 at most"):
         told(session, small_plan(target, questions=[Question("1", "a", (long,))]))
+    plan = small_plan(target, questions=[ONE, Question("far", "a", (long,))])
+    with pytest.raises(PromptTooLong, match=r"^prompt far: ") as raised:
+        next(run_trials(lambda _: session, plan))  # before a prompt is timed
+    assert raised.value.hint
     events = told(session, small_plan(target, questions=[Question("1", "a", ("the knight", long))]))
     assert results(events).cells[0].tokens == 12
     assert next(reversed([event for event in events if isinstance(event, Progress)])).total == 12

@@ -22,6 +22,7 @@ from engine.config import Config
 from engine.context import Message
 from engine.costs import Costs
 from engine.errors import PromptTooLong
+from engine.user_text import shown_name
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -55,8 +56,10 @@ def run_trials(
         EngineError, ResourceError: the engine cannot go on.
     """
     bench = _Bench(session_of, plan, dict(kept or {}), cancelled)
-    if bench.is_open and not bench.warm_up():
-        return
+    if bench.is_open:
+        bench.check()
+        if not bench.warm_up():
+            return
     for repeat in range(1, plan.repeats + 1):
         for question in plan.questions:
             if key_of_unit(question.id, repeat) in bench.units:
@@ -96,6 +99,15 @@ class _Bench:
         """What the arms have come to so far; without intervals, which take long."""
         units = self.in_order()
         return (cell_of(self._plan, arm, units, resamples=0) for arm in self._plan.arms)
+
+    def check(self) -> None:
+        """Raise PromptTooLong, which names the prompt, before minutes are spent on those before it."""
+        for question in self._plan.questions:
+            try:
+                self._fits(question.messages(()), first=True)
+            except PromptTooLong as error:
+                name = shown_name(question.id)
+                raise PromptTooLong(f"prompt {name}: {error.message}", error.hint) from None
 
     def warm_up(self) -> bool:
         """Run every width and every arm once, untimed; returns whether the bench is to go on."""
