@@ -169,6 +169,30 @@ def test_no_time_is_enough_for_one_sample(folders: tuple[str, str], monkeypatch:
     session.close()
 
 
+def test_no_time_is_enough_for_every_part(folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was left out would be taken to cost what looking up does."""
+    monkeypatch.setattr(calibrate, "BUDGET_S", 0.0)
+    monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
+    session = session_of(folders, "hybrid", draft={"num_draft_tokens": 16})
+    costs = of(Calibrated, answered(session)).costs
+    assert {("lookup", 16), ("lookup", 1), ("model", 16), ("model", 1)} <= {
+        (cost.source, cost.drafts) for cost in costs.drafts
+    }
+    session.close()
+
+
+@pytest.mark.parametrize("budget_s", [0.0, 2.0])
+def test_one_draft_a_round_tells_what_more_would_cost(
+    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch, budget_s: float
+) -> None:
+    monkeypatch.setattr(calibrate, "BUDGET_S", budget_s)
+    monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
+    session = session_of(folders, draft={"num_draft_tokens": 1})
+    costs = of(Calibrated, answered(session)).costs
+    assert [cost.drafts for cost in costs.drafts] == [1, 2], "one length alone has no slope"
+    session.close()
+
+
 def test_a_text_that_is_nearly_full(folders: tuple[str, str]) -> None:
     """There is no room for wide passes: those that fit are measured."""
     session = session_of(folders, run={"max_new_tokens": 600})
@@ -177,6 +201,7 @@ def test_a_text_that_is_nearly_full(folders: tuple[str, str]) -> None:
     full = next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - 6)
     costs = of(Calibrated, list(session.generate(full))).costs
     assert max(cost.rows for cost in costs.rounds) <= limit - costs.context_length < 17
+    assert len(costs.drafts) > 1
     assert costs.is_usable
     session.close()
 
