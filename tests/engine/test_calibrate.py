@@ -137,6 +137,22 @@ def test_other_settings_are_measured_again(folders: tuple[str, str]) -> None:
     session.close()
 
 
+def test_a_run_that_goes_by_costs_never_goes_by_those_of_other_settings(folders: tuple[str, str]) -> None:
+    """Not even if its baseline was turned off meanwhile."""
+    session = session_of(folders, run={"max_new_tokens": LONG})
+    reasons = []
+    for event in session.generate(ASK):
+        if isinstance(event, Calibrated):
+            reasons.append(event.reason)
+        if isinstance(event, Round) and event.number == 2:
+            run = session.config.run.model_copy(update={"baseline": "off"})
+            verify = session.config.verify.model_copy(update={"verify_strategy": "match"})
+            session.change(session.config.model_copy(update={"run": run, "verify": verify}))
+    assert reasons == ["start", "settings changed"]
+    assert "Calibrated" not in kinds(answered(session)), "the next run has none"
+    session.close()
+
+
 def test_costs_keep_no_models(folders: tuple[str, str]) -> None:
     session = session_of(folders)
     answered(session)
