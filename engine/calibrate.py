@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,12 +22,11 @@ from engine.answer import Answer, Limits
 from engine.costs import ROWS, Costs, DraftCost, RoundCost
 from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.draws import Draws
+from engine.errors import OutOfMemory
 from engine.events import Settings
 from engine.memory_bandwidth import best_gbs, bytes_a_token
+from engine.pair import Pair, map_torch_errors
 from engine.sampling import Law
-
-if TYPE_CHECKING:
-    from engine.pair import Pair
 
 BUDGET_S = 2.0
 """Time for all samples; a machine on which a plain step is slow gets that of ``BUDGET_STEPS`` of them."""
@@ -191,8 +189,17 @@ class Calibrator:
             ),
             took_ms=took_ms,
             bandwidth_gbs=bytes_a_token(target) / plain_pass / 1e6 if plain_pass else None,
-            copy_gbs=best_gbs(target.device),
+            copy_gbs=_copy_gbs(target.device),
         )
+
+
+def _copy_gbs(device: torch.device) -> float | None:
+    """What memory gives at best; None where there is no room to find out, which must not end a run."""
+    try:
+        with map_torch_errors():
+            return best_gbs(device)
+    except OutOfMemory:
+        return None
 
 
 class _Given(Drafter):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.sessions import ASK, configured, ids_of, kinds, loaded, of
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
@@ -64,6 +65,20 @@ def test_every_part_is_measured(folders: tuple[str, str], method: str) -> None:
     assert costs.bandwidth_gbs > 0
     assert costs.copy_gbs > 0
     assert 0 < costs.took_ms < 10_000
+    session.close()
+
+
+def test_no_room_to_read_memory_ends_no_run(
+    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: torch.device) -> float:
+        raise torch.OutOfMemoryError("tried to allocate 256.00 MiB")
+
+    monkeypatch.setattr(calibrate, "best_gbs", full)
+    session = session_of(folders)
+    costs = of(Calibrated, answered(session)).costs
+    assert costs.copy_gbs is None
+    assert costs.bandwidth_gbs > 0
     session.close()
 
 
