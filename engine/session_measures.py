@@ -63,7 +63,6 @@ class SessionMeasures(SessionParts):
         super().__init__(config, recorder)
         self._drift = _Drift()
         self._calibrated: object = None  # what the costs are of
-        self._drifted_in = 0  # the newest run that was calibrated again for a drift
 
     def eject(self) -> None:
         super().eject()
@@ -123,8 +122,8 @@ class SessionMeasures(SessionParts):
         shorter, longer = sorted(max(_SHORT, n) for n in (len(answer.tokens), costs.context_length))
         if longer >= 2 * shorter:
             return "length doubled"
-        if self._drift.is_large and self._drifted_in != self._run.number:
-            self._drifted_in = self._run.number
+        if self._drift.is_large and not self._run.drifted:
+            self._run.drifted = True
             return "costs drifted"
         return None
 
