@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
-from engine.costs import KEPT, Costs
+from engine.costs import KEPT, ROWS, Costs
 from engine.events import (
     BaselineFinished,
     BaselineProgress,
@@ -122,6 +122,10 @@ class SessionMeasures(SessionParts):
         shorter, longer = sorted(max(_SHORT, n) for n in (len(answer.tokens), costs.context_length))
         if longer >= 2 * shorter:
             return "length doubled"
+        context_length = self.pair.target.context_length
+        room_then, room = context_length - costs.context_length, context_length - len(answer.tokens)
+        if room_then < min(room, ROWS[-1]):  # the wider passes did not fit
+            return "more room"
         if self._drift.is_large and not self._run.drifted:
             self._run.drifted = True
             return "costs drifted"

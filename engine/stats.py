@@ -160,7 +160,9 @@ class Statistics:
         self.timing = Timing(finished.decode_ms, finished.ttft_ms)
 
     def set_baseline(self, finished: BaselineFinished) -> None:
-        """Take the measurement of plain decoding."""
+        """Take the measurement of plain decoding; one that was cancelled does not replace a whole one."""
+        if self.baseline is not None and self.baseline.complete and not finished.complete:
+            return
         self.baseline = Baseline(finished.tokens, finished.decode_ms, finished.identical, finished.complete)
 
     def merge(self, other: Statistics) -> None:

@@ -231,12 +231,18 @@ def test_a_text_that_is_nearly_full(folders: tuple[str, str]) -> None:
     """There is no room for wide passes: those that fit are measured."""
     session = session_of(folders, run={"max_new_tokens": 600})
     limit, text = session.pair.target.context_length, session.pair.target.text
-    asked = ((Message("user", "knight " * count),) for count in range(480, 0, -1))
-    full = next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - 6)
-    costs = of(Calibrated, list(session.generate(full))).costs
+    asked = [(Message("user", "knight " * count),) for count in range(480, 0, -1)]
+
+    def leaving(room: int) -> tuple[Message, ...]:
+        return next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - room)
+
+    costs = of(Calibrated, list(session.generate(leaving(6)))).costs
     assert max(cost.rows for cost in costs.rounds) <= limit - costs.context_length < 17
     assert len(costs.drafts) > 1
     assert costs.is_usable
+    again = of(Calibrated, list(session.generate(leaving(40))))
+    assert again.reason == "more room", "where wide passes fit they are measured"
+    assert max(cost.rows for cost in again.costs.rounds) == 17
     session.close()
 
 
@@ -276,6 +282,16 @@ def test_a_cancelled_baseline_is_not_complete(long_run: Session) -> None:
             long_run.cancel()
     assert not of(BaselineFinished, events).complete
     assert long_run.statistics()["speedup"] is None
+
+
+def test_a_cancelled_baseline_replaces_none(long_run: Session) -> None:
+    """A replay goes by the whole one too."""
+    list(long_run.baseline())
+    known = long_run.statistics()["speedup"]
+    for event in long_run.baseline():
+        if isinstance(event, BaselineProgress):
+            long_run.cancel()
+    assert long_run.statistics()["speedup"] == known is not None
 
 
 def test_a_short_answer_is_decoded_whole(folders: tuple[str, str]) -> None:
