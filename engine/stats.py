@@ -271,9 +271,10 @@ class Statistics:
 
         None unless every round began after a calibration.
         """
-        if not self.rounds or self.predicted_rounds != self.rounds:
+        if not self.emitted or self.predicted_rounds != self.rounds:
             return None
-        return _ratio(self.predicted_plain_ms, self.predicted_ms)
+        kept = max(0, self.tokens) / self.emitted  # the measured speedup is of the tokens that stayed, too
+        return _positive(_ratio(self.predicted_plain_ms * kept, self.predicted_ms))
 
     @property
     def prediction_error(self) -> float | None:
@@ -399,5 +400,5 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _positive(rate: float | None) -> float | None:
-    """A speed of 0 (no token came) is no measure."""
+    """A speed of 0 (no token came, or stayed) is no measure."""
     return rate or None
