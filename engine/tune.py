@@ -226,7 +226,7 @@ class _Tuning:
             session.seed = before
 
     def _draw(self, session: Session, events: Iterator[Event]) -> None:
-        tokens, began = 0, time.monotonic()
+        tokens, ms = 0, 0.0
         for event in events:
             if self._cancelled():
                 session.cancel()
@@ -234,8 +234,9 @@ class _Tuning:
                 raise Cancelled("tuning was cancelled")
             if isinstance(event, PlainStep | Round):
                 tokens += len(event.tokens) if isinstance(event, Round) else 1
-                slow = time.monotonic() - began > self._limit_s / _SHARE or not self._time_is_left()
-                if slow and tokens >= _FEW:
+                ms += event.ms
+                slow = ms > 1e3 * self._limit_s / _SHARE
+                if tokens >= _FEW and (slow or not self._time_is_left()):
                     return
 
     # -- the ranking

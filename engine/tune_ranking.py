@@ -8,6 +8,8 @@ from typing import Literal
 
 K = int | Literal["auto"]
 """Draft tokens a round."""
+DISTURBED = 1.3
+"""A highest speedup over the lowest that is no property of the way of decoding."""
 Value = str | int | float | bool | None
 """Of a key of the configuration; None takes the key out."""
 
@@ -96,6 +98,8 @@ def sentence(tuned: Tuned) -> str:
     """What came of it, in words."""
     best = tuned.best
     here = "This is for this context and machine only."
+    if any(row.high > DISTURBED * row.low for row in tuned.rows if row.low and row.high):
+        here += " The times vary much from pass to pass: other programs run, so tune again without them."
     if best.is_plain:
         others = [row for row in tuned.rows if row.measured and not row.is_plain]
         near = f" The nearest, {name_of(others[0])}, is {others[0].speedup:.2f}x." if others else ""
