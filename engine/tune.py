@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 30.0
 """Time for all of it; what runs then ends at its next commit."""
+OVERTIME = 1.5
+"""Times the limit in which a first pass forth and back may be brought to its end."""
 TOKENS = 48
 """Of a run, at most."""
 PASSES = 3
@@ -167,7 +169,8 @@ class _Tuning:
         self._times.begin(chosen)
         for _ in range(PASSES):
             for way in (None, *chosen, *reversed(chosen), None):
-                if self._times.is_enough(way) and not self._time_is_left():
+                enough = self._times.is_enough(way) and not self._time_is_left()
+                if enough or self._seconds > OVERTIME * self._limit_s:
                     yield Ranking(self._rows())
                     return
                 yield self._trying("plain decoding" if way is None else _words(way))

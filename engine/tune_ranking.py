@@ -98,13 +98,21 @@ def sentence(tuned: Tuned) -> str:
     """What came of it, in words."""
     best = tuned.best
     here = "This is for this context and machine only."
-    if any(row.high > DISTURBED * row.low for row in tuned.rows if row.low and row.high):
-        here += " The times vary much from pass to pass: other programs run, so tune again without them."
+    if any(map(_is_disturbed, tuned.rows)):
+        here += " These times were disturbed: other programs run, so tune again without them."
     if best.is_plain:
         others = [row for row in tuned.rows if row.measured and not row.is_plain]
         near = f" The nearest, {name_of(others[0])}, is {others[0].speedup:.2f}x." if others else ""
         return f"No drafter pays here: K = 0, plain decoding, is the fastest.{near} {here}"
     return f"The fastest is {name_of(best)}: {best.speedup:.2f} times as fast as plain decoding. {here}"
+
+
+def _is_disturbed(row: Ranked) -> bool:
+    """Whether its times cannot all be its own: they vary, or its rounds were faster than plain steps."""
+    if not row.measured or row.is_plain:
+        return False
+    varies = row.low is not None and row.high is not None and row.high > DISTURBED * row.low
+    return varies or (row.tau is not None and row.speedup > DISTURBED * row.tau)
 
 
 def name_of(row: Ranked) -> str:
