@@ -5,7 +5,8 @@ events of a session, ``t_ns`` is the time since the session started (monotonic c
 
 One answer is told as::
 
-    RunStarted  SegmentStarted  PrefillProgress*  PrefillFinished  (Round | PlainStep)*  RunFinished
+    RunStarted  SegmentStarted  PrefillProgress*  PrefillFinished
+    (Calibrated | Round | PlainStep)*  RunFinished
 
 The whole text of an answer is the ``text`` of its rounds, joined, plus the ``text`` of ``RunFinished``.
 """

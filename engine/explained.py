@@ -10,7 +10,7 @@ from engine.costs import Costs
 from engine.events import Round
 from engine.predictor import Point, curve
 from engine.stats import Statistics
-from engine.verdict import Explanation, explain
+from engine.verdict import Explanation, explain, usual_k
 from engine.what_if import Drafting, Estimate, estimate, oracle, places, static_best
 from engine.what_if_lookup import other_methods
 
@@ -26,7 +26,7 @@ class AfterTheFact:
     others: tuple[Estimate, ...]
     """With other methods."""
     asked: Estimate | None
-    """With the K that was asked about."""
+    """With the drafting that was asked about."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -79,6 +79,7 @@ def explained(
     drafter: str,
     *,
     k: int | None = None,
+    stop_below: float | None = None,
     costs: Costs | None = None,
 ) -> Explained:
     """Explain a run.
@@ -88,19 +89,28 @@ def explained(
         rounds: of the run, or its newest ones; what would have been is told of these.
         drafter: its method.
         k: also tell what K drafts a round would have given.
+        stop_below: and what rounds that end after a draft of a smaller q would have given; K is then ``k``,
+            or that of most rounds.
         costs: to go by in place of those that were measured; then no measured speedup is told.
     """
     if costs is not None:
         statistics = as_if_measured(costs, rounds)
     known = statistics.costs
     points = () if known is None else curve(statistics, known)
-    after = None if known is None else after_the_fact(prompt, rounds, known, drafter, k)
+    asked = None
+    if k is not None or stop_below is not None:
+        asked = Drafting(usual_k(statistics) if k is None else k, stop_below)
+    after = None if known is None else after_the_fact(prompt, rounds, known, drafter, asked)
     others = () if after is None else after.others
     return Explained(statistics, points, after, explain(statistics, others))
 
 
 def after_the_fact(
-    prompt: Sequence[int], rounds: Sequence[Round], costs: Costs, drafter: str, k: int | None = None
+    prompt: Sequence[int],
+    rounds: Sequence[Round],
+    costs: Costs,
+    drafter: str,
+    asked: Drafting | None = None,
 ) -> AfterTheFact | None:
     """What other drafting would have given; None where there is no token. Arguments as ``explained``."""
     text = places(rounds)
@@ -110,7 +120,7 @@ def after_the_fact(
         static_best(text, costs),
         oracle(rounds, costs),
         other_methods(prompt, written(rounds), costs, drafter),
-        None if k is None else estimate(text, costs, Drafting(k)),
+        None if asked is None else estimate(text, costs, asked),
     )
 
 

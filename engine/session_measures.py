@@ -65,6 +65,10 @@ class SessionMeasures(SessionParts):
         self._calibrated: object = None  # what the costs are of
         self._drifted_in = 0  # the newest run that was calibrated again for a drift
 
+    def eject(self) -> None:
+        super().eject()
+        self._drift, self._calibrated = _Drift(), None  # costs of models that went would keep them here
+
     # -- costs
 
     def _calibrate(self, answer: Answer, settings: Settings) -> Iterator[Event]:

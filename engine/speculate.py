@@ -63,11 +63,9 @@ class Speculator:
         self.drafter.take_ms()
         self.target.clock.take_ms()
 
-        # 1. Draft: K <= k guesses at what comes next.
+        # 1. Draft: K <= k guesses at what comes next, never more than fit before the target's own token.
         assert answer.budget >= 1, "the answer ended: nothing may be committed any more"
-        k, reason = self.chooser.choose(
-            answer.budget - 1
-        )  # never more than fit before the target's own token
+        k, reason = self.chooser.choose(answer.budget - 1)
         draft = self.drafter.propose(answer.tokens, k, self.law, self.draws) if k else _NO_DRAFT
         draft = _moved(draft, self.target.device)
         n_drafts = len(draft.ids)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from engine.costs import MOST_DRAFTS, Costs
@@ -124,12 +125,15 @@ def estimate(text: Sequence[Place], costs: Costs, drafting: Drafting, name: str 
         return Estimate(name, 0, len(text), float(len(text)), 0.0, 1.0)
     rate = hit_rate(text)
 
+    price = cache(costs.round_ms)
+
     def ends(at: int) -> list[End]:
         return _ends(text, at, drafting, rate)
 
-    return walked(len(text), ends, lambda at, given: costs.round_ms(drafting.k, given, text[at].source)).told(
-        name, drafting.k, costs.t1_ms
-    )
+    def round_ms(at: int, given: int) -> float:
+        return price(drafting.k, given, text[at].source)
+
+    return walked(len(text), ends, round_ms).told(name, drafting.k, costs.t1_ms)
 
 
 def _ends(text: Sequence[Place], at: int, drafting: Drafting, rate: float) -> list[End]:
@@ -227,10 +231,10 @@ def oracle(rounds: Sequence[Round], costs: Costs, most: int = MOST_DRAFTS) -> Es
         rounds: at least one token in all.
     """
     text = places(rounds)
-    rate = hit_rate(text)
+    rate, price = hit_rate(text), cache(costs.round_ms)
     sums = [_Sums(0.0, 0.0, 0.0, 0.0)] * (len(text) + 1)
     for at in range(len(text) - 1, -1, -1):
-        sums[at] = _best_from(text[at : at + most], costs, sums[at:], rate)
+        sums[at] = _best_from(text[at : at + most], costs.t1_ms, price, sums[at : at + most + 2], rate)
     whole = sums[0]
     drafted = whole.drafted
     return Walked(len(text), whole.rounds, whole.ms, drafted, drafted, whole.unseen).told(
@@ -255,15 +259,21 @@ class _Sums(NamedTuple):
         return _Sums(*(mine + chance * its for mine, its in zip(self, other, strict=True)))
 
 
-def _best_from(ahead: Sequence[Place], costs: Costs, rest: Sequence[_Sums], rate: float) -> _Sums:
+def _best_from(
+    ahead: Sequence[Place],
+    t1_ms: float,
+    round_ms: Callable[[int, int, str], float],
+    rest: Sequence[_Sums],
+    rate: float,
+) -> _Sums:
     """The best that an oracle does from a place on.
 
     Args:
         ahead: the places from there on.
-        rest: what follows each of them, the place itself first.
+        rest: what follows each of them and the two after them, the place itself first.
     """
     expected, left, unseen = _Sums(0.0, 0.0, 0.0, 0.0), 1.0, 0
-    best = rest[1].after(costs.t1_ms, 0, 0)
+    best = rest[1].after(t1_ms, 0, 0)
     for k, place in enumerate(ahead, 1):
         chance = rate if place.hit is None else float(place.hit)
         expected = expected.plus(best, left * (1 - chance))
@@ -272,5 +282,5 @@ def _best_from(ahead: Sequence[Place], costs: Costs, rest: Sequence[_Sums], rate
             return expected
         unseen += place.hit is None
         following = rest[min(k + 1, len(rest) - 1)]
-        best = min(best, following.after(costs.round_ms(k, k, ahead[0].source), k, unseen))
+        best = min(best, following.after(round_ms(k, k, ahead[0].source), k, unseen))
     return expected.plus(best, left)

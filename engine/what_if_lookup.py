@@ -8,6 +8,7 @@ happened; for a sampled one it is the match rule, whose chances are the same (``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from engine.costs import MOST_DRAFTS, Costs
 from engine.drafters.suffix_automaton import MIN_MATCH, SuffixAutomaton
@@ -96,8 +97,10 @@ def _estimate(
         accepted = min(right[at], given)
         return [End(1.0, accepted, given, min(accepted + 1, given), 0.0)]
 
+    price = cache(costs.round_ms)
+
     def round_ms(at: int, given: int) -> float:
         del at
-        return costs.round_ms(0 if source is None else k, given, source or "")
+        return price(0 if source is None else k, given, source or "")
 
     return walked(len(drafts), ends, round_ms).told(LOOKUP, k, costs.t1_ms)

@@ -34,6 +34,8 @@ def explain(words: Sequence[str], parser_class: ParserClass) -> int:
         raise UserError(f"--k {options.k} is no number of drafts", f"It is 0 to {MOST_K}.")
     if options.draft_cost is not None and not (math.isfinite(options.draft_cost) and options.draft_cost >= 0):
         raise UserError(f"--draft-cost {options.draft_cost:g} is no cost", "It is 0 or more plain steps.")
+    if options.stop_below is not None and not 0 <= options.stop_below <= 1:
+        raise UserError(f"--stop-below {options.stop_below:g} is no probability", "It is 0 to 1.")
     recording = read(options.recording)
     name = shown_name(options.recording)
     run = chosen_run(build_report(recording.header, recording.events), options.run, name)
@@ -42,7 +44,7 @@ def explain(words: Sequence[str], parser_class: ParserClass) -> int:
             f"run {run.started.run} of {name} is plain decoding",
             "It drafts nothing; --run takes another run.",
         )
-    told = _explained(run, options.k, options.draft_cost)
+    told = _explained(run, options.k, options.stop_below, options.draft_cost)
     output = Output(sys.stdout)
     for line in [
         _title(run),
@@ -65,6 +67,12 @@ def _parser(parser_class: ParserClass) -> argparse.ArgumentParser:
     parser.add_argument("--run", type=int, metavar="N", help="number of the run; default: the last one")
     parser.add_argument("--k", type=int, metavar="N", help="also what N drafts a round would have given")
     parser.add_argument(
+        "--stop-below",
+        type=float,
+        metavar="Q",
+        help="also what ending a round after a draft whose q is below Q would have given",
+    )
+    parser.add_argument(
         "--draft-cost",
         type=float,
         metavar="C",
@@ -74,7 +82,9 @@ def _parser(parser_class: ParserClass) -> argparse.ArgumentParser:
     return parser
 
 
-def _explained(run: RunReport, k: int | None, draft_cost: float | None) -> Explained:
+def _explained(
+    run: RunReport, k: int | None, stop_below: float | None, draft_cost: float | None
+) -> Explained:
     costs: Costs | None = run.statistics.costs
     if draft_cost is not None:
         if costs is None:
@@ -88,6 +98,7 @@ def _explained(run: RunReport, k: int | None, draft_cost: float | None) -> Expla
         run.rounds,
         run.facts.settings.drafter if run.facts.settings is not None else "",
         k=k,
+        stop_below=stop_below,
         costs=None if draft_cost is None else costs,
     )
 

@@ -24,7 +24,8 @@ from engine.config import Config
 from engine.session import Session
 
 UNPREDICTABLE = "unpredictable"
-"""The category whose text no drafter can guess."""
+"""The category whose text no drafter can guess; it is drawn at temperature 1, as a small model that takes the
+likeliest token repeats itself."""
 LABEL = "lookup"
 
 
@@ -39,7 +40,9 @@ def quick_rows(lab: Lab) -> Iterator[Row]:
         if takes_auto(config):
             chosen = [each for each in setup.questions if each.category == UNPREDICTABLE][:1]
             tokens, repeats = setup.adversarial_tokens, setup.adversarial_repeats
-            plan = plan_of({LABEL: config}, chosen, ks=("auto",), tokens=tokens, repeats=repeats)
+            plan = plan_of(
+                {LABEL: config}, chosen, ks=("auto",), temperatures=(1.0,), tokens=tokens, repeats=repeats
+            )
             yield adversarial_row(plan, _run(session, plan)[1])
 
 

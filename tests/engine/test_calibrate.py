@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,18 @@ def test_other_settings_are_measured_again(folders: tuple[str, str]) -> None:
             verify = session.config.verify.model_copy(update={"verify_strategy": strategy})
             session.change(session.config.model_copy(update={"draft": draft, "verify": verify}))
     assert reasons == ["start", "settings changed"]
+    session.close()
+
+
+def test_costs_keep_no_models(folders: tuple[str, str]) -> None:
+    session = session_of(folders)
+    answered(session)
+    kept = weakref.ref(session.pair.target.model)
+    session.eject()
+    gc.collect()
+    assert kept() is None
+    session.load()
+    assert of(Calibrated, answered(session)).reason == "start"
     session.close()
 
 

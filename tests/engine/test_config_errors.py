@@ -135,7 +135,7 @@ def test_syntax_errors(text: str, said: str) -> None:
         ("run.device=cpuu", "not 'cpuu' | Did you mean 'cpu'?"),
         ("run.dtype=bf16", "run.dtype must be 'auto', 'float32', 'bfloat16' or 'float16', not 'bf16'"),
         ("run.template=jinja", "run.template must be 'chat' or 'raw', not 'jinja'"),
-        ("run.baseline=on", "run.baseline must be 'full' or 'off', not 'on'"),
+        ("run.baseline=on", "run.baseline must be 'calibrated', 'full' or 'off', not 'on'"),
         ("record.path=' '", "record.path has a control character or an outer space"),
         ("ui.color=yes", "ui.color must be 'auto', 'always' or 'never', not 'yes'"),
         ("draft=5", "draft must be a table, not 5"),

@@ -187,7 +187,7 @@ def test_the_oracle_is_that_of_the_largest_fixed_k() -> None:
         units.append(replace(unit, arms=arms))
     (choice,) = results_of(PLAN, units).choices
     assert choice.oracle_speedup == pytest.approx(3.0)
-    assert sentences(results_of(PLAN, units))[-1].endswith("would have 3.00x.")
+    assert sentences(results_of(PLAN, units))[-1].endswith("would have 3.00x by the costs.")
 
 
 # -- telling

@@ -75,6 +75,17 @@ def test_json_is_the_last_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert value["best_k"] == max(value["predicted"], key=lambda point: point["speedup"])["k"]
 
 
+def test_a_round_that_ends_after_an_unsure_draft(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, run(costs(0.1)))
+    asked = [
+        json.loads(told(capsys, path, "--stop-below", q, "--json")[-1])["after_the_fact"]["what_if"]
+        for q in ("0.4", "0.6")
+    ]
+    assert [each["k"] for each in asked] == [4, 4], "the run's own K"
+    assert asked[0]["drafted"] == 240, "every q is 0.5"
+    assert asked[1]["drafted"] < 240
+
+
 def test_a_draft_cost_that_was_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, run(costs(0.9, 0.05), speedup=0.6))
     value = json.loads(told(capsys, path, "--draft-cost", "0.05", "--json")[-1])
@@ -109,7 +120,11 @@ def test_the_last_run_or_the_one_that_was_asked_for(
 
 
 @pytest.mark.parametrize(
-    "words", [["--k", "-1"], ["--k", "65"], ["--draft-cost", "-0.1"], ["--draft-cost", "nan"]]
+    "words",
+    [
+        *(["--k", "-1"], ["--k", "65"], ["--draft-cost", "-0.1"], ["--draft-cost", "nan"]),
+        *(["--stop-below", "1.5"], ["--stop-below", "nan"]),
+    ],
 )
 def test_numbers_that_make_no_sense(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]

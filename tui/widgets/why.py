@@ -15,7 +15,7 @@ from tui.widgets.messages import DraftsChosen
 from tui.widgets.rows import Piece, Row, clip_row, wrap
 from tui.widgets.why_rows import after_rows, cost_rows, curve_rows, survival_rows
 
-NEWEST = 256
+NEWEST = 128
 """Rounds, the newest ones, of which it is told what other drafting would have given."""
 _WAITS = "What a step, a pass and a draft cost is measured before the first round; then it is shown here."
 _UNPRICED = "No costs were measured in this run, so nothing can be predicted."

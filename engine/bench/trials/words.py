@@ -71,7 +71,8 @@ def _choice(choice: Choice, several: bool) -> str:
         found = "" if over.low is None else f" ({interval_words(over)})"
         words += f'; "auto" is {times(choice.adaptive_speedup)}, {percent(over.value)} of that{found}'
     if choice.oracle_speedup is not None:
-        words += f"; an oracle that asks for just what will stand would have {times(choice.oracle_speedup)}"
+        best = f"{times(choice.oracle_speedup)} by the costs"
+        words += f"; an oracle that asks for just what will stand would have {best}"
     return f"{words}."
 
 
