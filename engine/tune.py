@@ -69,7 +69,7 @@ def tune(
         session: loaded.
         names: models on this machine that may draft too.
         limit_s: no run begins after so many seconds, but for what a ranking needs at least.
-        cancelled: asked between tokens.
+        cancelled: asked between tokens, and while a model is loaded.
 
     Raises:
         ContextError, PromptTooLong: the messages cannot be answered.
@@ -79,7 +79,7 @@ def tune(
         raise ContextError("there is nothing to answer", "Write a message first.")
     from engine.tune_sessions import TuneSessions
 
-    sessions = TuneSessions(session)
+    sessions = TuneSessions(session, cancelled)
     try:
         yield from _Tuning(session, sessions, messages, limit_s, cancelled).run(names)
     except Cancelled:

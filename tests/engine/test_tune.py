@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from support.sessions import ASK, configured, loaded
@@ -11,7 +11,8 @@ from support.sessions import ASK, configured, loaded
 from engine import tune as tuning
 from engine.config_tables import AUTO
 from engine.costs import MOST_DRAFTS
-from engine.errors import ContextError
+from engine.errors import Cancelled, ContextError
+from engine.events import Event
 from engine.session import Session
 from engine.tune import tune
 from engine.tune_candidates import KS, changes, drafter_name, drafters_of, plain_changes, with_k
@@ -122,6 +123,32 @@ def test_a_cancel_leaves_all_as_it_was(session: Session, after: int) -> None:
         events.append(event)
     assert not any(isinstance(event, Tuned) for event in events)
     assert (session.config, session.statistics()) == before
+
+
+def test_a_cancel_ends_the_loading_of_a_drafter(
+    session: Session, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one may take long."""
+    events: list[TuneEvent] = []
+    ended: list[bool] = []
+    load = Session.load
+
+    def watched(self: Session, tell: Callable[[Event], None]) -> None:
+        try:
+            load(self, tell)
+        except Cancelled:
+            ended.append(True)
+            raise
+
+    monkeypatch.setattr(Session, "load", watched)
+    about_to_load = f"model {drafter}, K = {MOST_DRAFTS}"
+
+    def cancelled() -> bool:
+        return isinstance(events[-1], Trying) and events[-1].what == about_to_load if events else False
+
+    events += tune(session, ASK, names=[drafter], cancelled=cancelled)
+    assert ended == [True]
+    assert not any(isinstance(event, Tuned) for event in events)
 
 
 def test_a_cancel_of_the_session_ends_the_run_in_progress(session: Session) -> None:
