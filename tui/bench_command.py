@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigError, ContextError, UserError
+from engine.errors import ConfigError, ContextError, DiskError, UserError
 from engine.user_text import nearest, shown_name
 from tui.atomic_file import write_atomic
 from tui.console import Console
@@ -212,6 +213,11 @@ def _report_path(name: str) -> Path:
         raise UserError(
             f"--report {shown_name(name)}: is neither .md nor .html", "The ending says what is written."
         )
+    # Told now, not after minutes of measuring.
+    if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise UserError(
+            f"--report {shown_name(name)}: cannot be written", "Name a file in a folder of yours."
+        )
     return path
 
 
@@ -298,12 +304,20 @@ def _tell(results: Results, facts: dict[str, Any], reports: Sequence[Path], *, j
     from engine.bench.trials.json_results import json_results
     from engine.bench.trials.markdown import markdown
 
+    failure: DiskError | None = None
     for path in reports:
-        write_atomic(path, (html_page if path.suffix == ".html" else markdown)(results, facts), mode=0o666)
+        try:
+            write_atomic(
+                path, (html_page if path.suffix == ".html" else markdown)(results, facts), mode=0o666
+            )
+        except DiskError as error:
+            failure = error  # what was measured is told all the same
     output = Output(sys.stdout)
     if not json_only:
         output.write("".join(f"{visible(line, '')}\n" for line in _lines(results, facts, output.width)))
     output.write(json_results(results, facts) + "\n")
+    if failure is not None:
+        raise failure
 
 
 def _lines(results: Results, facts: dict[str, Any], width: int) -> list[str]:

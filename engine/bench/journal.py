@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from engine.errors import UserError
 from engine.models.cache import cache_dir, disk_errors, make_dir
+from engine.user_text import shown_name
 
+_HINT = "Name a file of its own: it is removed when the bench is done."
 NAME, KEY = "measure", "key"
 """Fields that every line has beside its content."""
 
@@ -55,9 +59,15 @@ class Journal:
         key: of this run, by ``key_of``.
         names: of the entries this run consists of; lines with other names are not its own.
         fields: what an entry has to hold; a line that lacks some is not used.
+
+    Raises:
+        UserError: the path is a folder, or a file of something else, which ``drop`` would remove.
+        DiskError: it cannot be read.
     """
 
     def __init__(self, path: Path | None, key: str, names: Collection[str], fields: Collection[str]) -> None:
+        if path:
+            _refuse_foreign(path)
         self.path = path
         self._key = key
         lines = [line for line in (read_lines(path) if path else ()) if line.keys() >= set(fields)]
@@ -99,6 +109,28 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             continue  # cut off by a kill
         if isinstance(entry, dict) and isinstance(entry.get(NAME), str) and KEY in entry:
             yield entry
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises UserError for what no journal has written."""
+    if not os.path.lexists(path):
+        return
+    name = shown_name(str(path))
+    if not path.is_file():
+        raise UserError(f"{name}: is no regular file, so nothing is kept there", _HINT)
+    with disk_errors(f"read {path}"):
+        text = path.read_text("utf-8", "replace")
+    if not all(map(_may_be_entry, text.splitlines())):
+        raise UserError(f"{name}: holds something else than a stopped bench", _HINT)
+
+
+def _may_be_entry(line: str) -> bool:
+    """Whether it is a line of a journal, whole or cut off by a kill."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return not line.strip() or line.startswith("{")
+    return isinstance(entry, dict) and entry.keys() >= {NAME, KEY}
 
 
 def _ends_line(path: Path) -> bool:

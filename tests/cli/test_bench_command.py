@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import DiskError
 from tui.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,22 @@ def test_one_conversation(capsys: pytest.CaptureFixture[str], words: list[str], 
     assert json.loads(out)["questions"] == 1
 
 
+@pytest.mark.usefixtures("no_calibration")
+def test_a_report_that_cannot_be_written_loses_nothing(
+    capsys: pytest.CaptureFixture[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str, *, mode: int) -> None:
+        raise DiskError(f"cannot write {path}: No space left on device")
+
+    monkeypatch.setattr("tui.bench_command.write_atomic", full)
+    code, out, err = run(capsys, [*words, "--report", str(tmp_path / "x.md")])
+    assert code == 3 and "No space left" in err
+    assert json.loads(out.splitlines()[-1])["questions"] == 3
+    assert list((tmp_path / "cache").rglob("trials-*")), (
+        "the same command writes the report without measuring"
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -113,6 +130,8 @@ def test_one_conversation(capsys: pytest.CaptureFixture[str], words: list[str], 
         (["--tokens", "0"], "must be 1 or more"),
         (["--category", "tow"], "did you mean two?"),
         (["--report", "x.pdf"], "is neither .md nor .html"),
+        (["--report", "no/such/folder/x.md"], "--report no/such/folder/x.md: cannot be written"),
+        (["--state", str(ROOT / "Makefile")], "holds something else than a stopped bench"),
         (["--context", "c.json"], "not allowed with argument"),
         (["--set", "run.nothing=1"], "run.nothing"),
     ],

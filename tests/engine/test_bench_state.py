@@ -18,6 +18,7 @@ from engine.bench.lab import Lab, Measure, Setup
 from engine.bench.report import Row
 from engine.bench.rows import ROWS
 from engine.bench.state import Done, State, code_hash, default_path, key_of
+from engine.errors import UserError
 
 NAMES = ("a", "b", "c")
 
@@ -196,6 +197,7 @@ KILLED = """\
 import os, pathlib, sys
 from engine.bench.report import Row
 from engine.bench.state import Done, State
+from engine.errors import UserError
 state = State(pathlib.Path(sys.argv[1]), "key", ["a", "b"])
 state.add(Done("a", (Row("a", 1.0, "x"),), 1.0, "now"))
 os.kill(os.getpid(), 9)
@@ -208,3 +210,17 @@ def test_a_killed_process_keeps_what_it_finished(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=root, check=False, timeout=60)
     assert done.returncode == -9
     assert State(path, "key", ["a", "b"]).finished.keys() == {"a"}
+
+
+@pytest.mark.parametrize(
+    "content", ["notes of mine\n", '{"type": "header"}\n', '{"key": "k", "measure": "a"}\nmine\n', "[1]\n"]
+)
+def test_a_file_of_something_else_is_refused_and_stays(tmp_path: Path, content: str) -> None:
+    """At its end a bench removes its file."""
+    path = tmp_path / "notes.txt"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"notes\.txt: holds something else than a stopped bench"):
+        State(path, "key", NAMES)
+    assert path.read_text() == content
+    with pytest.raises(UserError, match="is no regular file"):
+        State(tmp_path, "key", NAMES)

@@ -16,6 +16,7 @@ from engine.bench.trials.bootstrap import Interval, ratio_of_sums
 from engine.bench.trials.cells import cell_of, results_of
 from engine.bench.trials.html_page import html_page
 from engine.bench.trials.json_results import json_results
+from engine.bench.trials.labels import labels_of
 from engine.bench.trials.markdown import markdown
 from engine.bench.trials.plan import Arm, Plan
 from engine.bench.trials.tables import category_lines, table_lines
@@ -229,7 +230,20 @@ def test_the_table_fits(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert any("2.00x" in line for line in lines)
     if width == 200:
-        assert "draft efficiency" in lines[0] and label in lines[4]
+        assert "draft efficiency" in lines[0] and lines[4].startswith("with-a-long-name.toml, ")
+
+
+def test_paths_of_configurations_are_told_by_what_parts_them() -> None:
+    def labels(*paths: str) -> set[str]:
+        cell = results_of(PLAN, UNITS).cells[0]
+        return set(labels_of([replace(cell, arm=path, configuration=path) for path in paths]).values())
+
+    assert labels("a/long/one.toml", "a/long/two.toml") == {"one.toml, plain", "two.toml, plain"}
+    assert labels("a/same.toml", "b/same.toml", "same.toml") == {
+        "a/same.toml, plain",
+        "b/same.toml, plain",
+        "same.toml, plain",
+    }
 
 
 def test_json_has_the_names_that_all_outputs_share() -> None:

@@ -114,3 +114,9 @@ def test_math_is_made_from_its_templates() -> None:
     kept = [question.turns for question in own_questions() if question.category == "math"]
     assert kept == [(turn,) for turn in math_turns()]
     assert set(math_turns(seed=8)).isdisjoint(math_turns())
+
+
+def test_a_text_may_hold_line_separators_of_unicode() -> None:
+    """JSON allows them unescaped; only a line feed ends a line."""
+    written = json.dumps({**LINE, "turns": ["one\u2028two\x85three"]}, ensure_ascii=False)
+    assert parse_questions(f"{written}\r\n{line(question_id=2)}", "q")[0].turns == ("one\u2028two\x85three",)

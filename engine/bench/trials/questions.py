@@ -68,7 +68,8 @@ def of_context(messages: Sequence[Message], name: str) -> Question:
 def parse_questions(text: str, name: str) -> tuple[Question, ...]:
     """Questions from JSON lines; ``name`` stands for the file in messages. Raises ContextError."""
     found: dict[str, Question] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines(): JSON allows U+2028 and its like inside a text.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{name}, line {number}"

@@ -93,7 +93,7 @@ def category_lines(results: Results, width: int) -> list[str]:
         (cell.category, cell.arm): times(cell.speedup.value if cell.speedup else None)
         for cell in results.by_category
     }
-    first = min(max(map(len, categories)), width // 2)
+    first = min(max(map(len, ["speedup", *categories])), width // 2)
     blocks: list[list[str]] = [[]]
     for arm in arms:
         used = first + sum(2 + max(len(labels[other]), _NARROWEST) for other in [*blocks[-1], arm])
