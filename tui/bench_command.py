@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 ParserClass = type[argparse.ArgumentParser]
 _REPORTS = (".md", ".html")
+_NOT_TUNED = (
+    *("prompts", "category", "k", "rule", "temperature", "quick", "peers", "report", "state", "fresh"),
+)
+"""Options of a bench that say nothing to ``--tune``."""
 
 
 def bench(words: Sequence[str], parser_class: ParserClass) -> int:
@@ -120,6 +124,9 @@ def _tune(options: argparse.Namespace) -> int:
 
     if len(options.configs) != 1:
         raise ConfigError("--tune takes one configuration", "It tries other drafters and K by itself.")
+    for name in _NOT_TUNED:
+        if getattr(options, name):
+            raise ConfigError(f"--{name} does not go with --tune", "It tunes on one --context for 30 s.")
     return tune_context(
         options.configs[0],
         options.context,
@@ -265,12 +272,14 @@ def _measure(
         journal.add(unit.key, {"unit": dump_unit(unit)})
 
     progress = Progress(Output(sys.stderr))
-    for event in run_trials(sessions.of, plan, kept=kept, keep=keep):
-        if isinstance(event, Answering):
-            progress.update(*_progress_words(event))
-        elif isinstance(event, Finished):
-            progress.clear()
-            return event.results, facts_of(plan, sessions.held, command, seconds, load_before)
+    try:
+        for event in run_trials(sessions.of, plan, kept=kept, keep=keep):
+            if isinstance(event, Answering):
+                progress.update(*_progress_words(event))
+            elif isinstance(event, Finished):
+                return event.results, facts_of(plan, sessions.held, command, seconds, load_before)
+    finally:
+        progress.clear()
     raise AssertionError("a bench that nobody cancels runs to its end")
 
 
@@ -306,10 +315,9 @@ def _tell(results: Results, facts: dict[str, Any], reports: Sequence[Path], *, j
 
     failure: DiskError | None = None
     for path in reports:
+        text = (html_page if path.suffix == ".html" else markdown)(results, facts)
         try:
-            write_atomic(
-                path, (html_page if path.suffix == ".html" else markdown)(results, facts), mode=0o666
-            )
+            write_atomic(path, visible(text), mode=0o666)
         except DiskError as error:
             failure = error  # what was measured is told all the same
     output = Output(sys.stdout)

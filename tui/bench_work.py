@@ -15,6 +15,7 @@ from engine.bench.trials.units import Unit
 from engine.errors import UserError
 from engine.user_text import shown_name
 from tui.atomic_file import user_path, write_atomic
+from tui.safe_text import visible
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -98,5 +99,5 @@ def write_report(done: Done, name: str) -> Path:
         raise UserError(f"{shown_name(name)}: is neither .md nor .html", problem)
     path = user_path(name)
     text = html_page if path.suffix == ".html" else markdown
-    write_atomic(path, text(done.results, dict(done.facts)), mode=_MODE)
+    write_atomic(path, visible(text(done.results, dict(done.facts))), mode=_MODE)
     return path.absolute()

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Sequence
 
+from engine.config_tables import AUTO
 from engine.costs import Costs
 from engine.errors import UserError
 from engine.explained import Explained, explained
@@ -106,11 +107,10 @@ def _explained(
 def _title(run: RunReport) -> str:
     stats, settings = run.statistics, run.facts.settings
     model = None if run.facts.drafter is None else run.facts.drafter.name
-    who = (
-        ""
-        if settings is None
-        else f"{drafter_words(settings.drafter, model)}, K {settings.num_draft_tokens}, "
-    )
+    who = ""
+    if settings is not None:
+        k = AUTO if settings.adaptive else settings.num_draft_tokens
+        who = f"{drafter_words(settings.drafter, model)}, K {k}, "
     title = f"run {run.started.run}: {who}{stats.tokens} tokens in {stats.rounds} rounds"
     return title if run.facts.synthetic is None else f"{SYNTHETIC_DRAFTS} {title}"
 

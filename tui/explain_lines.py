@@ -23,7 +23,8 @@ def explain_lines(told: Explained, k: int | None, glyphs: Glyphs, width: int) ->
         k: draft tokens that most rounds asked for; None: none did.
     """
     if told.costs is None:
-        return ["No costs were measured in this run, so nothing is predicted.", *_sentence(told, width)]
+        said = "No costs were measured in this run, so nothing is predicted."
+        return [said, *_summary_lines(told), *_sentence(told, width)]
     parts = [
         list(_cost_lines(told.costs)),
         list(_survival_lines(told, glyphs)),

@@ -57,14 +57,17 @@ def tune_context(
             tuned, left_out = _measure(config, messages, names, console)
         except KeyboardInterrupt:
             console.end_answer()
+            sys.stderr.write("stopped; nothing is ranked or saved\n")
             return interrupts.exit_code
     output = Output(sys.stdout)
     if not json_only:
         lines = tuned_lines(tuned, left_out, min(output.width, _WIDEST))
         output.write("".join(f"{visible(line, '')}\n" for line in lines))
-    if save:
-        _save(source, config, tuned.best)
-    output.write(json.dumps(tuned_json(tuned, left_out)) + "\n")
+    try:
+        if save:
+            _save(source, config, tuned.best)
+    finally:  # a file that cannot be written loses no ranking
+        output.write(json.dumps(tuned_json(tuned, left_out)) + "\n")
     return 0
 
 
@@ -124,9 +127,9 @@ def _measure(
             elif isinstance(event, LeftOut):
                 left_out.append(event)
             elif isinstance(event, Tuned):
-                progress.clear()
                 return event, left_out
     finally:
+        progress.clear()
         session.close()
     raise AssertionError("tuning that nobody cancels runs to its end")
 

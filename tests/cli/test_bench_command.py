@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.bench.trials.events import Progress
 from engine.errors import DiskError
 from tui.cli import main
 
@@ -192,3 +194,19 @@ def test_a_bench_that_was_stopped_goes_on(words: list[str], tmp_path: Path) -> N
     assert f"{kept} of 120 prompts are taken from a stopped bench" in err
     assert code == 130
     assert f"stopped; {more} of 120 prompts are kept" in err
+
+
+@pytest.mark.usefixtures("no_calibration")
+def test_the_line_of_progress_is_taken_away_before_it_says_that_it_stopped(
+    capsys: pytest.CaptureFixture[str], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> Iterator[Progress]:
+        yield Progress(0, 6, None, "plain", "1", "one", 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.bench.trials.run.run_trials", stopped)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    code, _, err = run(capsys, words)
+    assert code == 130
+    assert "measuring:" in err and "\r\x1b[Kstopped; 0 of 3 prompts are kept" in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,10 @@ def test_a_report_is_written_by_its_ending(tmp_path: Path, monkeypatch: pytest.M
 
 def test_reports(tmp_path: Path) -> None:
     page = write_report(DONE, str(tmp_path / "a.html")).read_text("utf-8")
+    named = replace(DONE, facts={**DONE.facts, "models": ["mine/\x1b[2Jmodel"]})
+    for ending in ("md", "html"):
+        text = write_report(named, str(tmp_path / f"b.{ending}")).read_text("utf-8")
+        assert "\x1b" not in text and "mine/\u241b" in text, "a terminal may be what shows it"
     assert page.startswith("<!doctype html>") and "&lt;64&gt;" in page
     with pytest.raises(UserError, match=r"neither \.md nor \.html"):
         write_report(DONE, str(tmp_path / "a.pdf"))

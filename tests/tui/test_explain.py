@@ -100,6 +100,7 @@ def test_a_run_without_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = written(tmp_path, run(None))
     text = "\n".join(told(capsys, path, "--json"))
     assert "No costs were measured in this run" in text
+    assert "  measured      1.40x" in text, "what is known is told"
     value = json.loads(text.splitlines()[-1])
     assert (value["costs"], value["predicted"], value["after_the_fact"]) == (None, [], None)
     assert main(["explain", path, "--draft-cost", "0.5"]) == 2
@@ -171,3 +172,15 @@ def test_other_methods_go_into_the_verdict() -> None:
     own = explained(statistics_of(rounds, costs(1.5, 0.0), 0.4), ids, rounds, "lookup")
     assert own.after is not None
     assert own.after.others == ()
+
+
+def test_a_k_that_the_program_chooses_is_called_auto(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [
+        replace(event, settings=replace(event.settings, adaptive=True))
+        if isinstance(event, SegmentStarted)
+        else event
+        for event in run(costs())
+    ]
+    assert told(capsys, written(tmp_path, events))[0].startswith("run 1: lookup, K auto, ")

@@ -11,6 +11,7 @@ import pytest
 from support.tuning import BEST, OWN, PLAIN, ROWS, TUNED
 
 from engine.config import Config, load_config
+from engine.errors import DiskError
 from engine.tune_candidates import changes, drafters_of, with_k
 from engine.tune_ranking import LeftOut
 from tui.cli import main
@@ -87,6 +88,26 @@ def test_what_is_asked_for_wrongly(files: tuple[Path, Path], capsys: pytest.Capt
     assert "--tune" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [["--report", "x.md"], ["--k", "2"], ["--quick"], ["--prompts", "q.jsonl"]])
+def test_what_only_a_bench_takes_is_refused(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "builtin", "--tune", *more]) == 2
+    assert f"{more[0]} does not go with --tune" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_loses_no_ranking(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise DiskError("cannot write mine.toml: Read-only file system")
+
+    monkeypatch.setattr("tui.tune_command._measure", lambda *_: (TUNED, []))
+    monkeypatch.setattr("tui.tune_command.save_draft", full)
+    config, context = files
+    assert main(["bench", str(config), "--context", str(context), "--tune", "--save"]) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[-1])["ranking"] and "Read-only" in err
+
+
 def test_ctrl_c_ends_it(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +117,8 @@ def test_ctrl_c_ends_it(
     monkeypatch.setattr("engine.tune.tune", stopped)
     config, context = files
     assert main(["bench", str(config), "--context", str(context), "--tune"]) == 130
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    assert out == "" and err.endswith("stopped; nothing is ranked or saved\n")
 
 
 def test_a_preset_is_told_instead(
