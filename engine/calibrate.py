@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,12 +22,11 @@ from engine.answer import Answer, Limits
 from engine.costs import ROWS, Costs, DraftCost, RoundCost
 from engine.drafters.base import Draft, Drafter, DrafterContext
 from engine.draws import Draws
+from engine.errors import OutOfMemory
 from engine.events import Settings
 from engine.memory_bandwidth import best_gbs, bytes_a_token
+from engine.pair import Pair, map_torch_errors
 from engine.sampling import Law
-
-if TYPE_CHECKING:
-    from engine.pair import Pair
 
 BUDGET_S = 2.0
 """Time for all samples; a machine on which a plain step is slow gets that of ``BUDGET_STEPS`` of them."""
@@ -37,6 +35,8 @@ SAMPLES = 5
 """Of each kind, where the time lasts."""
 _DRAFTS = (1, 2, 4, 8, 16)
 """Lengths of draft that are timed, up to the run's own."""
+_FEWEST = (1, 2)
+"""Those that are timed whatever the run's own is: by one alone a longer draft would seem to cost no more."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Calibrator:
         self._room = pair.target.context_length - len(tokens)
         self._given = _Given(pair.drafter.context)
         self._samples = _Samples()
-        self._drafts_tried = 0
+        self._tried: set[tuple[str, int]] = set()  # source and length of the drafts that were asked for
 
     def costs(self) -> Costs | None:
         """Measure; None where it was cancelled, or the text leaves no room for a step."""
@@ -89,14 +89,16 @@ class Calibrator:
 
     def _order(self) -> Iterator[Callable[[], None]]:
         """What matters most first: plain steps, the run's own width and draft; then the rest; all again."""
-        own = min(self._settings.num_draft_tokens + 1, ROWS[-1], self._room)
+        own = self._own_rows
         widths = [own, *(rows for rows in ROWS if rows != own and rows <= self._room)]
-        lengths = list(dict.fromkeys(k for k in (own - 1, 1, *reversed(_DRAFTS)) if 0 < k < own))
+        longest = max(own - 1, *_FEWEST)
+        own_lengths = self._own_lengths
+        lengths = [*own_lengths, *(k for k in reversed(_DRAFTS) if k <= longest and k not in own_lengths)]
         parts = self._pair.drafter.parts()
         yield self._plain_step  # once before it counts
         self._samples.plain.clear()
         for source, part in parts.items():
-            yield partial(self._draft, source, part, max(own - 1, 1), counts=False)
+            yield partial(self._draft, source, part, longest, counts=False)
         for _ in range(SAMPLES):
             yield self._plain_step
             for rows in widths[:1]:
@@ -115,11 +117,21 @@ class Calibrator:
         yield partial(self._round, rows)
 
     def _is_enough(self) -> bool:
-        """Whether there is one sample of what the run itself will do, and of the shortest draft: without it
-        nothing would be known of a smaller K."""
-        samples, own = self._samples, min(self._settings.num_draft_tokens, self._room - 1)
-        wanted = min(own, 2) * len(self._pair.drafter.parts())
-        return bool(samples.plain and samples.rounds) and self._drafts_tried >= wanted
+        """Whether there is one sample of what the run itself will do, and of two lengths of every part's
+        drafts: one of them would say nothing of another K."""
+        wanted = {(source, k) for source in self._pair.drafter.parts() for k in self._own_lengths}
+        return bool(self._samples.plain and self._samples.rounds) and self._tried >= wanted
+
+    @property
+    def _own_rows(self) -> int:
+        """Rows of the run's own passes, as far as they are measured and fit."""
+        return min(self._settings.num_draft_tokens + 1, ROWS[-1], self._room)
+
+    @property
+    def _own_lengths(self) -> tuple[int, ...]:
+        """The run's own length of draft, and a second one."""
+        own = self._own_rows - 1
+        return (own, 1) if own > 1 else _FEWEST
 
     # -- one sample each
 
@@ -148,7 +160,8 @@ class Calibrator:
         drafted = len(draft.ids.tolist())  # waits for a device
         ms = (time.perf_counter_ns() - start) / 1e6
         part.take_ms()
-        self._drafts_tried += counts
+        if counts:
+            self._tried.add((source, k))
         if counts and (drafted or part.model_info is None):  # a model that cannot go on has not drafted
             self._samples.drafts[source, k].append(ms)
         if drafted > len(self._given.draft.ids):
@@ -176,8 +189,17 @@ class Calibrator:
             ),
             took_ms=took_ms,
             bandwidth_gbs=bytes_a_token(target) / plain_pass / 1e6 if plain_pass else None,
-            copy_gbs=best_gbs(target.device),
+            copy_gbs=_copy_gbs(target.device),
         )
+
+
+def _copy_gbs(device: torch.device) -> float | None:
+    """What memory gives at best; None where there is no room to find out, which must not end a run."""
+    try:
+        with map_torch_errors():
+            return best_gbs(device)
+    except OutOfMemory:
+        return None
 
 
 class _Given(Drafter):

@@ -81,6 +81,7 @@ class Costs:
         times = [cost.pass_ms for cost in self.rounds] + [cost.host_ms for cost in self.rounds]
         times += [cost.ms for cost in self.drafts]
         lengths = [(cost.source, cost.drafts) for cost in self.drafts]
+        speeds = [speed for speed in (self.bandwidth_gbs, self.copy_gbs) if speed is not None]
         return (
             bool(rows)
             and rows[0] >= 1
@@ -89,6 +90,7 @@ class Costs:
             and all(cost.drafts >= 1 for cost in self.drafts)
             and min(times) >= 0
             and min(self.plain_pass_ms, self.plain_host_ms) >= 0
+            and all(speed > 0 for speed in speeds)  # one is divided by the other
             and min(self.t1_ms, *(cost.ms for cost in self.rounds)) >= _LEAST_MS
         )
 

@@ -270,8 +270,8 @@ class Calibrated(Event):
     """What was drafted and judged with."""
     costs: Costs
     reason: str
-    """Why now: "start", "settings changed", "length doubled" or "costs drifted"; "measured before": they were
-    measured in an earlier run, and this one goes by them."""
+    """Why now: "start", "settings changed", "length doubled", "more room" or "costs drifted"; "measured
+    before": they were measured in an earlier run, and this one goes by them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,7 @@ class _Run(RoundChecks):
         )
         if event.reason != KEPT:
             self._stands_at(costs.context_length)
-        self._expect(costs.is_usable, "costs", "no pass takes such times")
-        speeds = [speed for speed in (costs.bandwidth_gbs, costs.copy_gbs) if speed is not None]
-        self._expect(all(speed > 0 for speed in speeds), "costs", "memory gives less than nothing")
+        self._expect(costs.is_usable, "costs", "no pass takes such times, or no memory is so slow")
         self._expect(costs.took_ms >= costs.t1_ms, "time", "it took less than the step that was measured")
 
     def _stands_at(self, told: int) -> None:

@@ -141,17 +141,6 @@ class SessionCore:
         failed = Failed(*self._stamp(), type(error).__name__, error.message, error.hint)
         return next(e for e in self._released(failed) if isinstance(e, Failed))
 
-    def statistics(self) -> dict[str, Any]:
-        """The machine-readable measures of the last run."""
-        if self._last is None:
-            return self.run_statistics.as_dict()
-        from engine.what_if_lookup import other_methods
-
-        answer, settings = self._last
-        prompt = answer.tokens[: answer.prompt_length]
-        others = other_methods(prompt, answer.new_tokens, self.run_statistics.costs, settings.drafter)
-        return self.run_statistics.as_dict(settings, others)
-
     def header(self) -> dict[str, Any]:
         """What a recording says before its first event: versions, models, machine, seed, configuration."""
         return {**self.pair.describe(), "seed": self.seed, "config": self.config.model_dump(mode="json")}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.config import Config
-from engine.costs import KEPT, Costs
+from engine.costs import KEPT, ROWS, Costs
 from engine.events import (
     BaselineFinished,
     BaselineProgress,
@@ -63,20 +63,36 @@ class SessionMeasures(SessionParts):
         super().__init__(config, recorder)
         self._drift = _Drift()
         self._calibrated: object = None  # what the costs are of
-        self._drifted_in = 0  # the newest run that was calibrated again for a drift
 
     def eject(self) -> None:
         super().eject()
         self._drift, self._calibrated = _Drift(), None  # costs of models that went would keep them here
 
+    def statistics(self) -> dict[str, Any]:
+        """The machine-readable measures of the last run."""
+        if self._last is None:
+            return self.run_statistics.as_dict()
+        from engine.what_if_lookup import other_methods
+
+        spoken, settings = self._last
+        start = self._start_of(spoken)
+        prompt, answer = spoken.tokens[:start], spoken.tokens[start:]
+        others = other_methods(prompt, answer, self.run_statistics.costs, settings.drafter)
+        return self.run_statistics.as_dict(settings, others)
+
+    def _start_of(self, spoken: Answer) -> int:
+        """Where the tokens begin that the run wrote, its parts before it was resumed included."""
+        return spoken.prompt_length - self._run.written
+
     # -- costs
 
     def _calibrate(self, answer: Answer, settings: Settings) -> Iterator[Event]:
         """Measure the costs, if those that are known are of something else; a run is told what it goes by."""
-        if self.config.run.baseline == "off" and not self._needs_costs(settings):
+        known = self.run_statistics.costs  # a run that goes by costs is not to go by those of something else
+        if known is None and self.config.run.baseline == "off" and not self._needs_costs(settings):
             return
         reason = self._why_now(answer, settings)
-        if reason is None and self.run_statistics.costs is self._drift.costs:
+        if reason is None and known is self._drift.costs:
             return
         if reason is not None:
             from engine.calibrate import Calibrator
@@ -106,8 +122,12 @@ class SessionMeasures(SessionParts):
         shorter, longer = sorted(max(_SHORT, n) for n in (len(answer.tokens), costs.context_length))
         if longer >= 2 * shorter:
             return "length doubled"
-        if self._drift.is_large and self._drifted_in != self._run.number:
-            self._drifted_in = self._run.number
+        context_length = self.pair.target.context_length
+        room_then, room = context_length - costs.context_length, context_length - len(answer.tokens)
+        if room_then < min(room, ROWS[-1]):  # the wider passes did not fit
+            return "more room"
+        if self._drift.is_large and not self._run.drifted:
+            self._run.drifted = True
             return "costs drifted"
         return None
 
@@ -131,7 +151,7 @@ class SessionMeasures(SessionParts):
         if self._last is None:
             return
         spoken, settings = self._last
-        start = spoken.prompt_length - self._run.written
+        start = self._start_of(spoken)
         wanted = spoken.tokens[start:]
         if not wanted:
             return

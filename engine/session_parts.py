@@ -54,6 +54,8 @@ class RunSoFar:
     prefill_ms: float = 0.0
     first_ms: float | None = None
     decode_ms: float = 0.0
+    drifted: bool = False
+    """Whether its costs were measured again as they had drifted, which is done once."""
     texts: set[object] = field(default_factory=set)
     """What fixed the text of each of its segments, as ``Pair.text_key`` gives it."""
     passes: Passes = field(default_factory=Passes)

@@ -13,23 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.costs import Costs
 from engine.events import BaselineFinished, PlainStep, Round, RunFinished, Settings
+from engine.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from engine.what_if import Estimate
-
-
-def wilson_interval(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson score interval of a rate; ``z`` = 1.96 is 95 %. ``trials`` > 0."""
-    assert 0 <= successes <= trials, f"{successes} successes of {trials} trials"
-    assert trials > 0, "an interval needs a trial"
-    rate = successes / trials
-    centre = rate + z * z / (2 * trials)
-    spread = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    # The ends are exact where nothing or everything succeeded; rounding must not push them outside 0..1.
-    low = 0.0 if successes == 0 else (centre - spread) / scale
-    high = 1.0 if successes == trials else (centre + spread) / scale
-    return low, high
 
 
 @dataclass(slots=True)
@@ -160,7 +147,9 @@ class Statistics:
         self.timing = Timing(finished.decode_ms, finished.ttft_ms)
 
     def set_baseline(self, finished: BaselineFinished) -> None:
-        """Take the measurement of plain decoding."""
+        """Take the measurement of plain decoding; one that was cancelled does not replace a whole one."""
+        if self.baseline is not None and self.baseline.complete and not finished.complete:
+            return
         self.baseline = Baseline(finished.tokens, finished.decode_ms, finished.identical, finished.complete)
 
     def merge(self, other: Statistics) -> None:
@@ -269,9 +258,10 @@ class Statistics:
 
         None unless every round began after a calibration.
         """
-        if not self.rounds or self.predicted_rounds != self.rounds:
+        if not self.emitted or self.predicted_rounds != self.rounds:
             return None
-        return _ratio(self.predicted_plain_ms, self.predicted_ms)
+        kept = max(0, self.tokens) / self.emitted  # the measured speedup is of the tokens that stayed, too
+        return _positive(_ratio(self.predicted_plain_ms * kept, self.predicted_ms))
 
     @property
     def prediction_error(self) -> float | None:
@@ -397,5 +387,5 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _positive(rate: float | None) -> float | None:
-    """A speed of 0 (no token came) is no measure."""
+    """A speed of 0 (no token came, or stayed) is no measure."""
     return rate or None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 30.0
 """Time for all of it; what runs then ends at its next commit."""
+OVERTIME = 1.5
+"""Times the limit in which a first pass forth and back may be brought to its end."""
 TOKENS = 48
 """Of a run, at most."""
 PASSES = 3
@@ -67,7 +69,7 @@ def tune(
         session: loaded.
         names: models on this machine that may draft too.
         limit_s: no run begins after so many seconds, but for what a ranking needs at least.
-        cancelled: asked between tokens.
+        cancelled: asked between tokens, and while a model is loaded.
 
     Raises:
         ContextError, PromptTooLong: the messages cannot be answered.
@@ -77,7 +79,7 @@ def tune(
         raise ContextError("there is nothing to answer", "Write a message first.")
     from engine.tune_sessions import TuneSessions
 
-    sessions = TuneSessions(session)
+    sessions = TuneSessions(session, cancelled)
     try:
         yield from _Tuning(session, sessions, messages, limit_s, cancelled).run(names)
     except Cancelled:
@@ -167,7 +169,8 @@ class _Tuning:
         self._times.begin(chosen)
         for _ in range(PASSES):
             for way in (None, *chosen, *reversed(chosen), None):
-                if self._times.is_enough(way) and not self._time_is_left():
+                enough = self._times.is_enough(way) and not self._time_is_left()
+                if enough or self._seconds > OVERTIME * self._limit_s:
                     yield Ranking(self._rows())
                     return
                 yield self._trying("plain decoding" if way is None else _words(way))
@@ -226,7 +229,7 @@ class _Tuning:
             session.seed = before
 
     def _draw(self, session: Session, events: Iterator[Event]) -> None:
-        tokens, began = 0, time.monotonic()
+        tokens, ms = 0, 0.0
         for event in events:
             if self._cancelled():
                 session.cancel()
@@ -234,8 +237,9 @@ class _Tuning:
                 raise Cancelled("tuning was cancelled")
             if isinstance(event, PlainStep | Round):
                 tokens += len(event.tokens) if isinstance(event, Round) else 1
-                slow = time.monotonic() - began > self._limit_s / _SHARE or not self._time_is_left()
-                if slow and tokens >= _FEW:
+                ms += event.ms
+                slow = ms > 1e3 * self._limit_s / _SHARE
+                if tokens >= _FEW and (slow or not self._time_is_left()):
                     return
 
     # -- the ranking

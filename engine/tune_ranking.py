@@ -8,6 +8,8 @@ from typing import Literal
 
 K = int | Literal["auto"]
 """Draft tokens a round."""
+DISTURBED = 1.3
+"""A highest speedup over the lowest that is no property of the way of decoding."""
 Value = str | int | float | bool | None
 """Of a key of the configuration; None takes the key out."""
 
@@ -96,11 +98,21 @@ def sentence(tuned: Tuned) -> str:
     """What came of it, in words."""
     best = tuned.best
     here = "This is for this context and machine only."
+    if any(map(_is_disturbed, tuned.rows)):
+        here += " These times were disturbed: other programs run, so tune again without them."
     if best.is_plain:
         others = [row for row in tuned.rows if row.measured and not row.is_plain]
         near = f" The nearest, {name_of(others[0])}, is {others[0].speedup:.2f}x." if others else ""
         return f"No drafter pays here: K = 0, plain decoding, is the fastest.{near} {here}"
     return f"The fastest is {name_of(best)}: {best.speedup:.2f} times as fast as plain decoding. {here}"
+
+
+def _is_disturbed(row: Ranked) -> bool:
+    """Whether its times cannot all be its own: they vary, or its rounds were faster than plain steps."""
+    if not row.measured or row.is_plain:
+        return False
+    varies = row.low is not None and row.high is not None and row.high > DISTURBED * row.low
+    return varies or (row.tau is not None and row.speedup > DISTURBED * row.tau)
 
 
 def name_of(row: Ranked) -> str:

@@ -7,6 +7,7 @@ read but those of a drafter model that is not in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.config_tables import DraftConfig
@@ -14,6 +15,7 @@ from engine.errors import ModelNotFound
 from engine.models.load import at_hand
 
 if TYPE_CHECKING:
+    from engine.events import Event
     from engine.models.causal_lm import CausalLM
     from engine.session import Session
 
@@ -23,10 +25,11 @@ class TuneSessions:
 
     Args:
         own: loaded; its models are shared, and it is not closed.
+        cancelled: asked while a model is loaded.
     """
 
-    def __init__(self, own: Session) -> None:
-        self._own = own
+    def __init__(self, own: Session, cancelled: Callable[[], bool]) -> None:
+        self._own, self._cancelled = own, cancelled
         self._others: dict[tuple[object, ...], Session] = {}
 
     def of(self, draft: DraftConfig) -> Session:
@@ -35,6 +38,7 @@ class TuneSessions:
         Raises:
             ModelNotFound: its model would have to be fetched first; tuning fetches nothing.
             UserError, ResourceError: it cannot be used with this target, or has no room.
+            Cancelled: ``cancelled`` said so while its model was loaded.
         """
         key = _key(draft)
         if key == _key(self._own.config.draft):
@@ -42,11 +46,6 @@ class TuneSessions:
         if key not in self._others:
             self._others[key] = self._loaded(draft)
         return self._others[key]
-
-    def cancel(self) -> None:
-        """End what runs on any of them at its next commit."""
-        for session in (self._own, *self._others.values()):
-            session.cancel()
 
     def close(self) -> None:
         """Free all but the own one."""
@@ -68,7 +67,12 @@ class TuneSessions:
         session = Session(self._own.config.model_copy(update={"draft": draft}))
         session.seed = self._own.seed
         session.shared_target, session.shared_drafter = held["target"], drafter
-        session.load()
+
+        def end_if_cancelled(_: Event) -> None:
+            if self._cancelled():
+                session.cancel()
+
+        session.load(end_if_cancelled)
         return session
 
     def _named(self, name: str) -> CausalLM | None:

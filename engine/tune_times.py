@@ -39,9 +39,14 @@ class Times(Generic[Way]):
         return tuple(self._pairs)
 
     def speedup(self, way: Way) -> float | None:
-        """In times plain decoding, over the passes that both have ended; None before one."""
+        """In times plain decoding, over the passes that both have ended; None before one.
+
+        The least time of each: all its runs do the same work, and what takes longer was disturbed.
+        """
         pairs = self._ended(way)
-        return sum(plain for _, plain in pairs) / sum(own for own, _ in pairs) if pairs else None
+        if not pairs:
+            return None
+        return min(plain for _, plain in pairs) / min(own for own, _ in pairs)
 
     def spread(self, way: Way) -> tuple[float | None, float | None]:
         """The lowest and the highest speedup of a pass; None where there are not two."""

@@ -29,8 +29,8 @@ def row_text(row: Ranked, width: int) -> str:
         "-" if row.tau is None else f"{row.tau:.2f}",
         "timed" if row.measured else "predicted",
     )
-    name = "plain decoding" if row.is_plain else row.drafter
-    return _line(name + ("" if row.settings else ", as it is set"), values, width)
+    name = row.drafter if row.settings else f"{row.drafter}, as it is set"
+    return _line("plain decoding" if row.is_plain else name, values, width)
 
 
 def _line(name: str, values: tuple[str, ...], width: int) -> str:

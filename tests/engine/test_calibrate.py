@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.sessions import ASK, configured, ids_of, kinds, loaded, of
 from support.tiny import noisy_copy, save_folder, tiny_model, tiny_tokenizer
 
@@ -67,6 +68,20 @@ def test_every_part_is_measured(folders: tuple[str, str], method: str) -> None:
     session.close()
 
 
+def test_no_room_to_read_memory_ends_no_run(
+    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: torch.device) -> float:
+        raise torch.OutOfMemoryError("tried to allocate 256.00 MiB")
+
+    monkeypatch.setattr(calibrate, "best_gbs", full)
+    session = session_of(folders)
+    costs = of(Calibrated, answered(session)).costs
+    assert costs.copy_gbs is None
+    assert costs.bandwidth_gbs > 0
+    session.close()
+
+
 @pytest.mark.parametrize("rule", ["block", "speculative_sampling", "match", "seed_exact"])
 @pytest.mark.parametrize("method", ["model", "lookup", "hybrid"])
 def test_the_run_does_not_notice(folders: tuple[str, str], method: str, rule: str) -> None:
@@ -115,8 +130,11 @@ def test_passes_that_became_dearer_are_measured_again_once(
     monkeypatch.setattr(session_measures, "_SHORTEST_MS", 0.0)
     monkeypatch.setattr(session_measures, "_DRIFT", 1.0)  # any difference is one
     session = session_of(folders, run={"max_new_tokens": 200})
+    with session.aside(lambda config: config):  # what drifts there is of another run
+        told = [event.reason for event in answered(session) if isinstance(event, Calibrated)]
+        assert told == ["start", "costs drifted"]
     told = [event.reason for event in answered(session) if isinstance(event, Calibrated)]
-    assert told == ["start", "costs drifted"]
+    assert told == ["costs drifted"], "the newest rounds were unlike the costs that are known"
     session.close()
 
 
@@ -134,6 +152,22 @@ def test_other_settings_are_measured_again(folders: tuple[str, str]) -> None:
             verify = session.config.verify.model_copy(update={"verify_strategy": strategy})
             session.change(session.config.model_copy(update={"draft": draft, "verify": verify}))
     assert reasons == ["start", "settings changed"]
+    session.close()
+
+
+def test_a_run_that_goes_by_costs_never_goes_by_those_of_other_settings(folders: tuple[str, str]) -> None:
+    """Not even if its baseline was turned off meanwhile."""
+    session = session_of(folders, run={"max_new_tokens": LONG})
+    reasons = []
+    for event in session.generate(ASK):
+        if isinstance(event, Calibrated):
+            reasons.append(event.reason)
+        if isinstance(event, Round) and event.number == 2:
+            run = session.config.run.model_copy(update={"baseline": "off"})
+            verify = session.config.verify.model_copy(update={"verify_strategy": "match"})
+            session.change(session.config.model_copy(update={"run": run, "verify": verify}))
+    assert reasons == ["start", "settings changed"]
+    assert "Calibrated" not in kinds(answered(session)), "the next run has none"
     session.close()
 
 
@@ -169,15 +203,46 @@ def test_no_time_is_enough_for_one_sample(folders: tuple[str, str], monkeypatch:
     session.close()
 
 
+def test_no_time_is_enough_for_every_part(folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was left out would be taken to cost what looking up does."""
+    monkeypatch.setattr(calibrate, "BUDGET_S", 0.0)
+    monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
+    session = session_of(folders, "hybrid", draft={"num_draft_tokens": 16})
+    costs = of(Calibrated, answered(session)).costs
+    assert {("lookup", 16), ("lookup", 1), ("model", 16), ("model", 1)} <= {
+        (cost.source, cost.drafts) for cost in costs.drafts
+    }
+    session.close()
+
+
+@pytest.mark.parametrize("budget_s", [0.0, 2.0])
+def test_one_draft_a_round_tells_what_more_would_cost(
+    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch, budget_s: float
+) -> None:
+    monkeypatch.setattr(calibrate, "BUDGET_S", budget_s)
+    monkeypatch.setattr(calibrate, "BUDGET_STEPS", 0)
+    session = session_of(folders, draft={"num_draft_tokens": 1})
+    costs = of(Calibrated, answered(session)).costs
+    assert [cost.drafts for cost in costs.drafts] == [1, 2], "one length alone has no slope"
+    session.close()
+
+
 def test_a_text_that_is_nearly_full(folders: tuple[str, str]) -> None:
     """There is no room for wide passes: those that fit are measured."""
     session = session_of(folders, run={"max_new_tokens": 600})
     limit, text = session.pair.target.context_length, session.pair.target.text
-    asked = ((Message("user", "knight " * count),) for count in range(480, 0, -1))
-    full = next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - 6)
-    costs = of(Calibrated, list(session.generate(full))).costs
+    asked = [(Message("user", "knight " * count),) for count in range(480, 0, -1)]
+
+    def leaving(room: int) -> tuple[Message, ...]:
+        return next(messages for messages in asked if len(text.encode_chat(messages, None)) <= limit - room)
+
+    costs = of(Calibrated, list(session.generate(leaving(6)))).costs
     assert max(cost.rows for cost in costs.rounds) <= limit - costs.context_length < 17
+    assert len(costs.drafts) > 1
     assert costs.is_usable
+    again = of(Calibrated, list(session.generate(leaving(40))))
+    assert again.reason == "more room", "where wide passes fit they are measured"
+    assert max(cost.rows for cost in again.costs.rounds) == 17
     session.close()
 
 
@@ -217,6 +282,16 @@ def test_a_cancelled_baseline_is_not_complete(long_run: Session) -> None:
             long_run.cancel()
     assert not of(BaselineFinished, events).complete
     assert long_run.statistics()["speedup"] is None
+
+
+def test_a_cancelled_baseline_replaces_none(long_run: Session) -> None:
+    """A replay goes by the whole one too."""
+    list(long_run.baseline())
+    known = long_run.statistics()["speedup"]
+    for event in long_run.baseline():
+        if isinstance(event, BaselineProgress):
+            long_run.cancel()
+    assert long_run.statistics()["speedup"] == known is not None
 
 
 def test_a_short_answer_is_decoded_whole(folders: tuple[str, str]) -> None:

@@ -68,6 +68,8 @@ def test_a_drafter_that_could_not_guess_has_no_cost() -> None:
         {"drafts": (DraftCost("", 0, 1.0),)},
         {"drafts": (DraftCost("", 4, 1.0), DraftCost("", 1, 1.0))},
         {"drafts": (DraftCost("", 1, -1.0),)},
+        {"bandwidth_gbs": 1.0, "copy_gbs": 0.0},
+        {"bandwidth_gbs": -1.0},
     ],
 )
 def test_what_cannot_be_costs(change: dict[str, object]) -> None:

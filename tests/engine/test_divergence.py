@@ -139,7 +139,10 @@ def test_rounding_is_called_a_tie(
     monkeypatch.setattr("engine.models.attention.fits", lambda model: False)
     session = loaded(
         configured(
-            target, drafter, run={"dtype": "bfloat16", "max_new_tokens": 60, "optimize": "eager"}, **tables
+            target,
+            drafter,
+            run={"dtype": "bfloat16", "max_new_tokens": 60, "optimize": "eager", "baseline": "full"},
+            **tables,
         )
     )
     found: list[Divergence] = []

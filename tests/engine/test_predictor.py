@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from support import calibrated
+from support.scripted import make_round
 
 from engine.costs import MOST_DRAFTS, ROWS, Costs, DraftCost, RoundCost
+from engine.events import EndReason
 from engine.predictor import best, break_even_alpha, curve, survival, tau
 from engine.stats import RoundShape, Statistics
 
@@ -117,3 +122,17 @@ def test_break_even(k: int, c: float) -> None:
 def test_no_alpha_pays_for_a_drafter_as_dear_as_the_target() -> None:
     assert break_even_alpha(costs(1.1), 1) is None
     assert break_even_alpha(costs(0.0, growth=0.0), 4) == 0
+
+
+def test_tokens_that_were_taken_back_are_not_predicted() -> None:
+    """The measured speedup is of those that stayed."""
+    price = calibrated.costs()
+    last = make_round(3, 3, 3, keep=0, cut=EndReason.STOP)
+    rounds = [make_round(1, 3, 3), make_round(2, 3, 1), replace(last, taken_back=2)]
+    stats = calibrated.statistics_of(rounds, price, speedup=1.5)
+    assert (stats.emitted, stats.tokens) == (6, 4)
+    took = sum(price.of_round(round_) for round_ in rounds)
+    assert stats.predicted_speedup == pytest.approx(4 * price.t1_ms / took)
+    none_left = calibrated.statistics_of([rounds[1], rounds[2]], price)
+    assert none_left.tokens == 0
+    assert none_left.predicted_speedup is None

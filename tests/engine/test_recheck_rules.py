@@ -72,6 +72,7 @@ def story(
     made: Rule = load(RULES[rule])()
     given = replace(
         settings(temperature=temperature),
+        num_draft_tokens=k,
         verify_strategy=rule,
         seed=seed,
         sample_strategy="greedy" if drafter == "greedy" else "random",

@@ -10,6 +10,7 @@ import pytest
 from support.sessions import ASK, LENGTH, configured, ids_of, kinds, loaded, of, text_of
 from support.tiny import save_folder, tiny_model, tiny_tokenizer
 
+from engine import what_if_lookup
 from engine.context import Message
 from engine.errors import DoesNotFit, InvariantError, ModelNotFound, OutOfMemory, PromptTooLong
 from engine.events import BaselineFinished, EndReason, Event, Round, RunFinished, RunStarted, SegmentStarted
@@ -107,7 +108,7 @@ def test_a_full_context_cannot_go_on(target: str) -> None:
 
 @pytest.mark.parametrize("stop", [(), ("zq",)])
 def test_a_run_goes_on_with_another_drafter(
-    target: str, drafter: str, tmp_path: Path, stop: tuple[str, ...]
+    target: str, drafter: str, tmp_path: Path, stop: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookup, model = (
         configured(target, run={"stop": stop}),
@@ -135,6 +136,15 @@ def test_a_run_goes_on_with_another_drafter(
     rounds = [event for event in events if isinstance(event, Round)]
     assert finished.decode_ms == pytest.approx(sum(round_.ms for round_ in rounds))
     assert session.statistics()["rounds"] == len(rounds)
+    asked: list[tuple[list[int], list[int]]] = []
+
+    def other_methods(prompt: list[int], answer: list[int], *_: object) -> tuple[()]:
+        asked.append((prompt, answer))
+        return ()
+
+    monkeypatch.setattr(what_if_lookup, "other_methods", other_methods)
+    session.statistics()
+    assert asked == [([*started.prompt], ids_of(whole))], "of the whole run, as from its recording"
     measured = list(session.baseline())
     assert of(BaselineFinished, measured).tokens == LENGTH
     assert of(BaselineFinished, measured).identical is True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from support.sessions import ASK, configured, loaded
@@ -11,7 +11,8 @@ from support.sessions import ASK, configured, loaded
 from engine import tune as tuning
 from engine.config_tables import AUTO
 from engine.costs import MOST_DRAFTS
-from engine.errors import ContextError
+from engine.errors import Cancelled, ContextError
+from engine.events import Event
 from engine.session import Session
 from engine.tune import tune
 from engine.tune_candidates import KS, changes, drafter_name, drafters_of, plain_changes, with_k
@@ -124,6 +125,32 @@ def test_a_cancel_leaves_all_as_it_was(session: Session, after: int) -> None:
     assert (session.config, session.statistics()) == before
 
 
+def test_a_cancel_ends_the_loading_of_a_drafter(
+    session: Session, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one may take long."""
+    events: list[TuneEvent] = []
+    ended: list[bool] = []
+    load = Session.load
+
+    def watched(self: Session, tell: Callable[[Event], None]) -> None:
+        try:
+            load(self, tell)
+        except Cancelled:
+            ended.append(True)
+            raise
+
+    monkeypatch.setattr(Session, "load", watched)
+    about_to_load = f"model {drafter}, K = {MOST_DRAFTS}"
+
+    def cancelled() -> bool:
+        return isinstance(events[-1], Trying) and events[-1].what == about_to_load if events else False
+
+    events += tune(session, ASK, names=[drafter], cancelled=cancelled)
+    assert ended == [True]
+    assert not any(isinstance(event, Tuned) for event in events)
+
+
 def test_a_cancel_of_the_session_ends_the_run_in_progress(session: Session) -> None:
     events: list[TuneEvent] = []
     seen = 0
@@ -197,6 +224,11 @@ def test_what_was_measured_comes_before_what_is_only_predicted() -> None:
     assert [(found.k, found.measured) for found in rows] == [(2, True), (0, True), (8, True), (3, False)]
     won = Tuned(rows, 10, 10, 1.0)
     assert "The fastest is lookup, K = 2: 1.20 times" in sentence(won) and "this context" in sentence(won)
+    assert "disturbed" not in sentence(won)
+    shaken = dataclasses.replace(rows[0], low=1.0, high=1.4)
+    assert "disturbed" in sentence(dataclasses.replace(won, rows=(shaken, *rows[1:])))
+    impossible = dataclasses.replace(rows[0], speedup=3.0, tau=2.0)
+    assert "disturbed" in sentence(dataclasses.replace(won, rows=(impossible, *rows[1:])))
     lost = dataclasses.replace(won, rows=rows[1:])
     assert "No drafter pays here: K = 0" in sentence(lost) and "lookup, K = 8, is 0.90x" in sentence(lost)
 
@@ -211,7 +243,7 @@ def test_a_way_is_compared_with_the_plain_runs_of_its_own_passes() -> None:
     times.add(None, 100.0)
     assert times.speedup("b") is None, "it did not run yet"
     times.add("b", 50.0)
-    assert times.speedup("a") == pytest.approx(18 / 13)
+    assert times.speedup("a") == pytest.approx(8 / 5)
     assert times.spread("a") == (1.0, 2.0)
     assert times.speedup("b") == 2.0 and times.spread("b") == (None, None)
     assert times.known == ("a", "b")
@@ -223,3 +255,17 @@ def test_every_event_is_of_the_four_kinds(session: Session) -> None:
     for event in events:
         if isinstance(event, Trying):
             assert event.seconds >= 0 and event.limit == tuning.LIMIT_S
+
+
+def test_a_first_pass_is_brought_to_its_end_in_overtime_and_no_longer(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("engine.tune.time.monotonic", lambda: now)
+    running = tune(session, ASK, limit_s=10.0)
+    said: list[str] = []
+    while (event := next(running, None)) is not None:
+        if isinstance(event, Trying):
+            said.append(event.what)
+            now = {3: 11.0, 6: 15.5}.get(len(said), now)  # in the pass that begins with the third run
+    assert len(said) == 6, said

@@ -10,7 +10,7 @@ import pytest
 from support.calibrated import calibrated, costs, drawn_rounds, statistics_of
 from support.replays import HEADER, one_run, record, timed
 from support.scripted import TARGET
-from support.story import baseline, finished, started
+from support.story import baseline, finished, settings, started
 
 from engine.costs import Costs
 from engine.events import Event, LoadFinished, Round, RunStarted, SegmentStarted
@@ -164,6 +164,11 @@ def test_other_methods_go_into_the_verdict() -> None:
     )
     assert told_.explanation is not None
     assert "lookup would give" in told_.explanation.sentence
+    prompt = (*started_.prompt, *ids, ids[0])
+    repeated = replace(started_, prompt=prompt, prompt_pieces=(b"w",) * len(prompt))
+    segment = SegmentStarted(0, 0, 1, replace(settings(), drafter="model"))
+    (report,) = build_report({}, [repeated, segment, *events[2:]]).runs
+    assert report.measures["why"] == told_.explanation.sentence, "as the session told it"
     own = explained(statistics_of(rounds, costs(1.5, 0.0), 0.4), ids, rounds, "lookup")
     assert own.after is not None
     assert own.after.others == ()

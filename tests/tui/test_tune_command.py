@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tuning import BEST, ROWS, TUNED
+from support.tuning import BEST, OWN, PLAIN, ROWS, TUNED
 
+from engine.config import Config, load_config
 from engine.errors import DiskError
+from engine.tune_candidates import changes, drafters_of, with_k
 from engine.tune_ranking import LeftOut
 from tui.cli import main
 from tui.tune_command import tuned_json, tuned_lines
-from tui.tune_rows import save_draft
+from tui.tune_rows import applied, row_text, save_draft
 
 OUT = [LeftOut("model mine/other", "it is not on this machine")]
 
@@ -129,10 +132,26 @@ def test_a_preset_is_told_instead(
 
 
 def test_the_rest_of_a_file_stays(files: tuple[Path, Path]) -> None:
-    from engine.config import load_config
-
     config, _ = files
     other = load_config(str(config), ["run.max_new_tokens=7", "draft.num_draft_tokens=9"])
     save_draft(other.draft, config)
     again = load_config(str(config))
     assert (again.draft.num_draft_tokens, again.run.max_new_tokens) == (9, None)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"method": "lookup", "min_match": 3, "history": True},
+        {"method": "hybrid", "model_name": "a", "quantize": "int8", "history": True, "min_match": 2},
+        {"method": "model", "model_name": "a", "sample_strategy": "greedy", "num_draft_tokens": "auto"},
+        {"method": "synthetic", "acceptance": (0.5,), "cost": 0.1},
+    ],
+)
+def test_a_row_s_settings_lead_to_its_drafter(own: dict[str, Any]) -> None:
+    config = Config.model_validate({"draft": own, "verify": {"model_name": "t"}})
+    for drafter in drafters_of(config, ["other"]):
+        for wanted in (with_k(drafter, 5), with_k(drafter, "auto")):
+            row = dataclasses.replace(OWN, settings=changes(config.draft, wanted))
+            assert applied(config, row).draft == wanted
+    assert "as it is set" not in row_text(dataclasses.replace(PLAIN, settings=()), 80)

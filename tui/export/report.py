@@ -22,7 +22,9 @@ from engine.events import (
     RunStarted,
     SegmentStarted,
 )
+from engine.explained import written
 from engine.stats import Statistics
+from engine.what_if_lookup import other_methods
 from tui.origin_text import OriginText, Segment
 from tui.summary import RunFacts, summary_rows
 
@@ -48,8 +50,12 @@ class RunReport:
 
     @property
     def measures(self) -> dict[str, Any]:
-        """By their machine-readable names."""
-        return self.statistics.as_dict(self.facts.settings)
+        """By their machine-readable names, as the session told them after the run."""
+        settings, costs = self.facts.settings, self.statistics.costs
+        prompt = (*self.started.prompt, *self.started.given)
+        drafter = "" if settings is None else settings.drafter
+        others = other_methods(prompt, written(self.rounds), costs, drafter)
+        return self.statistics.as_dict(settings, others)
 
     @property
     def summary(self) -> list[tuple[str, str]]:
