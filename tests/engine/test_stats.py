@@ -12,7 +12,8 @@ from support.scripted import make_round
 
 from engine.event_json import from_json, plain
 from engine.events import BaselineFinished, EndReason, Round, RunFinished
-from engine.stats import Statistics, wilson_interval
+from engine.stats import Statistics
+from engine.wilson import wilson_interval
 
 NAMES = [
     *("tokens", "rounds", "tau", "alpha_hat", "draft_efficiency", "acceptance_by_position"),
