@@ -87,14 +87,21 @@ class Drafting:
 def places(rounds: Sequence[Round]) -> list[Place]:
     """The places of an answer in order, those taken back left out."""
     found: list[Place] = []
+    source = next((round_.source for round_ in rounds if round_.drafts), "")
     for round_ in rounds:
         if round_.taken_back:
             del found[-round_.taken_back :]
-        found += _places_of(round_)
+        source = round_.source if round_.drafts else source
+        found += _places_of(round_, round_.source if round_.k else source)
     return found
 
 
-def _places_of(round_: Round) -> Iterator[Place]:
+def _places_of(round_: Round, source: str) -> Iterator[Place]:
+    """The places of one round.
+
+    Args:
+        source: who drafted in it; where nobody was asked to, who did before.
+    """
     ran_out = len(round_.drafts) < round_.k
     for draft in round_.drafts[: round_.accepted]:
         yield Place(True, source=round_.source, q=draft.q)
@@ -106,7 +113,7 @@ def _places_of(round_: Round) -> Iterator[Place]:
     elif ran_out:
         yield Place(False, offered=False, source=round_.source)
     else:
-        yield Place(None, source=round_.source)
+        yield Place(None, source=source)
 
 
 def hit_rate(text: Sequence[Place]) -> float:

@@ -105,6 +105,16 @@ def test_what_was_taken_back_or_cut_is_no_place() -> None:
     assert [place.hit for place in places([make_round(1, 2, 1), cut])] == [True, True, True]
 
 
+def test_a_plain_round_is_drafted_for_by_who_drafted_beside_it() -> None:
+    """Else it would cost what the cheapest part of a hybrid does."""
+    model = replace(make_round(2, 2, 2), source="model")
+    found = places([make_round(1, 0, 0), model, make_round(3, 0, 0)])
+    assert [place.source for place in found] == ["model"] * 5
+    nothing_came = short(make_round(3, 0, 0), 2)
+    found = places([model, nothing_came, make_round(4, 0, 0)])
+    assert [place.source for place in found] == ["model"] * 3 + ["", "model"]
+
+
 def test_a_drafter_that_had_nothing_is_no_miss() -> None:
     ran_out, rejected = short(make_round(1, 1, 1), 3), short(make_round(2, 2, 0), 3)
     found = places([ran_out, rejected])
