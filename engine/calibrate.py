@@ -31,7 +31,7 @@ from engine.sampling import Law
 BUDGET_S = 2.0
 """Time for all samples; a machine on which a plain step is slow gets that of ``BUDGET_STEPS`` of them."""
 BUDGET_STEPS = 10
-SAMPLES = 5
+SAMPLES = 3
 """Of each kind, where the time lasts."""
 _DRAFTS = (1, 2, 4, 8, 16)
 """Lengths of draft that are timed, up to the run's own."""
