@@ -6,7 +6,6 @@ import gc
 import itertools
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,12 +32,11 @@ METHODS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    path: Path = tmp_path_factory.mktemp("pair")
-    target = tiny_model("llama")
+    path, target = tmp_path_factory.mktemp("pair"), tiny_model("llama")
     drafter = noisy_copy(target, 0.02)
-    return tuple(  # type: ignore[return-value]
-        str(save_folder(path / name, model, tiny_tokenizer()))
-        for name, model in {"target": target, "drafter": drafter}.items()
+    return (
+        str(save_folder(path / "target", target, tiny_tokenizer())),
+        str(save_folder(path / "drafter", drafter, tiny_tokenizer())),
     )
 
 

@@ -57,21 +57,21 @@ def test_a_drafter_that_could_not_guess_has_no_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    "wrong",
     [
-        {"rounds": ()},
-        {"rounds": (RoundCost(0, 1.0, 1.0),)},
-        {"rounds": (RoundCost(3, 1.0, 1.0), RoundCost(1, 1.0, 1.0))},
-        {"rounds": (RoundCost(1, -1.0, 1.0),)},
-        {"plain_pass_ms": 0.0, "plain_host_ms": 0.0},
-        {"plain_pass_ms": -1.0, "plain_host_ms": 2.0},
-        {"drafts": (DraftCost("", 0, 1.0),)},
-        {"drafts": (DraftCost("", 4, 1.0), DraftCost("", 1, 1.0))},
-        {"drafts": (DraftCost("", 1, -1.0),)},
-        {"bandwidth_gbs": 1.0, "copy_gbs": 0.0},
-        {"bandwidth_gbs": -1.0},
+        replace(COSTS, rounds=()),
+        replace(COSTS, rounds=(RoundCost(0, 1.0, 1.0),)),
+        replace(COSTS, rounds=(RoundCost(3, 1.0, 1.0), RoundCost(1, 1.0, 1.0))),
+        replace(COSTS, rounds=(RoundCost(1, -1.0, 1.0),)),
+        replace(COSTS, plain_pass_ms=0.0, plain_host_ms=0.0),
+        replace(COSTS, plain_pass_ms=-1.0, plain_host_ms=2.0),
+        replace(COSTS, drafts=(DraftCost("", 0, 1.0),)),
+        replace(COSTS, drafts=(DraftCost("", 4, 1.0), DraftCost("", 1, 1.0))),
+        replace(COSTS, drafts=(DraftCost("", 1, -1.0),)),
+        replace(COSTS, bandwidth_gbs=1.0, copy_gbs=0.0),
+        replace(COSTS, bandwidth_gbs=-1.0),
     ],
 )
-def test_what_cannot_be_costs(change: dict[str, object]) -> None:
+def test_what_cannot_be_costs(wrong: Costs) -> None:
     assert COSTS.is_usable
-    assert not replace(COSTS, **change).is_usable  # type: ignore[arg-type]
+    assert not wrong.is_usable
