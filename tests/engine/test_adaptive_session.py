@@ -108,7 +108,7 @@ def checked(events: list[Any]) -> list[str]:
 
 
 def test_a_drafter_that_knows_the_text_can_be_asked_too(folders: tuple[str, str]) -> None:
-    draft = {**AUTO, "method": "synthetic", "acceptance": 0.7, "cost": 0.1}
+    draft = {**AUTO, "method": "synthetic", "acceptance": 1.0, "cost": 0.1}
     session: Session = loaded(configured(folders[0], draft=draft))
     made = rounds_of(list(session.generate(ASK)))
     assert sum(round_.n_accepted for round_ in made) > 0
