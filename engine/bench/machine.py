@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
 from engine.bench import peers
+from engine.machine import processor_name
 from engine.models.devices import fast_bfloat16
 
 
@@ -21,7 +21,7 @@ def machine_facts() -> dict[str, Any]:
             "torch": torch.__version__,
             "transformers": peers.VERSION,
         },
-        "processor": _processor(),
+        "processor": processor_name(),
         "fast_bfloat16": fast_bfloat16(),
         "cores": psutil.cpu_count(logical=False),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
@@ -33,10 +33,3 @@ def machine_words(facts: dict[str, Any]) -> str:
     """The same on one line, for people."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     return f"{facts['processor']}, {facts['threads']} threads, {facts['memory_gb']} GB; {versions}"
-
-
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text("utf-8").splitlines() if information.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())

@@ -50,8 +50,8 @@ def peak_now():
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
+before = psutil.Process().memory_info().rss
 from engine.models.load import load_model
-before = psutil.Process().memory_info().rss  # code is there, as where the bench begins to count
 for dtype in "bfloat16", "float32":
     lm = load_model(sys.argv[1], device="cpu", dtype=dtype)
     peak = peak_now()
